@@ -134,10 +134,8 @@ class Lifecycle(Store):
     def _serve(self, job: Job) -> None:
         """Give a job to one of the clients that wait for it."""
         waiting = job.tube.waiting
-        turn = waiting.turn()
-        conn = turn
-        if len(waiting) > 1:
-            conn = self.choose([turn, *(other for other in waiting if other is not turn)])
+        turns = waiting.turns()
+        conn = turns[0] if len(turns) == 1 else self.choose(turns)
         self._stop_waiting(conn)
         waiting.took_turn()
         self._outputs.append((conn.id, self._give(job, conn)))

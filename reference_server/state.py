@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar, overload
 
 from sortedcontainers import SortedList
 
@@ -22,14 +22,17 @@ class Bag(Generic[T]):
     """An unordered set in beanstalkd's order: what is removed is replaced by the last item.
 
     The text leaves these orders open (list-tubes, which waiting client is served); this is the
-    one that clients of beanstalkd see.
+    one that clients of beanstalkd see. A large bag has a table of places; a small one is copied
+    more often than it is searched.
     """
 
-    __slots__ = ("_cursor", "_items")
+    LARGE = 64
+    __slots__ = ("_cursor", "_items", "_places")
 
     def __init__(self) -> None:
         self._items: list[T] = []
         self._cursor = 0
+        self._places: dict[T, int] | None = None
 
     def __len__(self) -> int:
         return len(self._items)
@@ -38,24 +41,34 @@ class Bag(Generic[T]):
         return iter(self._items)
 
     def __contains__(self, item: object) -> bool:
-        return item in self._items
+        return item in (self._items if self._places is None else self._places)
 
     def first(self) -> T:
         return self._items[0]
 
     def add(self, item: T) -> None:
         self._items.append(item)
+        if self._places is not None:
+            self._places[item] = len(self._items) - 1
+        elif len(self._items) > self.LARGE:
+            self._places = {item: place for place, item in enumerate(self._items)}
 
     def remove(self, item: T) -> None:
-        index = self._items.index(item)
+        places = self._places
+        index = self._items.index(item) if places is None else places.pop(item)
         last = self._items.pop()
         if index < len(self._items):
             self._items[index] = last
+            if places is not None:
+                places[last] = index
 
-    def turn(self) -> T:
-        """Return the item that is next, in beanstalkd's way of going round; remove nothing."""
+    def turns(self) -> Sequence[T]:
+        """Return all items, the one that is next first, in beanstalkd's way of going round.
+
+        It is a view, for as long as nothing is added or removed.
+        """
         self._cursor %= len(self._items)
-        return self._items[self._cursor]
+        return _Turns(self._items, self._cursor)
 
     def took_turn(self) -> None:
         self._cursor += 1
@@ -63,6 +76,28 @@ class Bag(Generic[T]):
     def passed_by(self) -> None:
         """Note that a client was served at once: to beanstalkd, the only one of a bag of one."""
         self._cursor = 1
+
+
+class _Turns(Sequence[T]):
+    """The items of a list, one of them first."""
+
+    def __init__(self, items: list[T], first: int) -> None:
+        self._items, self._first = items, first
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(len(self))[index]]
+        place = range(len(self))[index]
+        return self._items[self._first if place == 0 else place - (place <= self._first)]
 
 
 class Deadlines(list[tuple[int, int]]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,10 +13,10 @@ from conformance.console.progress import ProgressBar
 from conformance.printable import printable
 from conformance.run.baseline import BaselineError
 from conformance.run.options import Options
-from conformance.scale.baseline import as_known, compared, read_known, write_known
+from conformance.scale.baseline import as_known, read_known, write_known
 from conformance.scale.jobs import Violation
-from conformance.scale.measuring import SMALLEST, Campaign, Subject
-from conformance.scale.results import lines, measured_server, ratios, results
+from conformance.scale.measuring import SMALLEST, Campaign, Effort, Subject
+from conformance.scale.results import lines, results
 from conformance.scale.servers import BUILT_IN, LaunchedServer, Server, SharedServer
 from conformance.scale.site import Client, Lost
 from conformance.target.address import TargetError
@@ -37,7 +36,7 @@ from conformance.usage import (
 from reference_server.system import allow_many_connections
 from reports.files import named, replace
 from reports.results import ResultsError
-from reports.scale import read_scale, scale_page
+from reports.scale import Scale, read_scale, scale_page
 
 _HOW, _KEPT = "How to measure it", "What to keep"
 _PATH = click.Path(path_type=Path)
@@ -114,9 +113,11 @@ def scale(
     Exit code 0: all replies were right and nothing is worse than the baseline, 1: something is.
     """
     options = Options.of_command(target, launch, "real", start_timeout)
-    others = None if beside is None else Options.of_command(None, beside, "real", start_timeout)
-    if target is not None and beside is not None:
-        raise refuse("--beside compares two servers that are started: it needs --launch")
+    all_options = [options]
+    if beside is not None:
+        if target is not None:
+            raise refuse("--beside compares two servers that are started: it needs --launch")
+        all_options.append(Options.of_command(None, beside, "real", start_timeout))
     if update_baseline and baseline is None:
         raise refuse("--update-baseline needs --baseline FILE")
     if show and report is None:
@@ -127,51 +128,26 @@ def scale(
         is_new = update_baseline and baseline is not None and not baseline.exists()
         known = read_known(baseline) if baseline and not is_new else {}
         shown = [read_scale(path) for path in show]
-        subjects = [
-            _subject(one, name if one is options else "") for one in (options, others) if one
-        ]
-        versions = [_version(subject) for subject in subjects]
-        begun = time.monotonic()
-        bar = ProgressBar("measuring:")
-        campaign = Campaign(subjects, seconds, most, REPLY_LIMIT, bar.tell)
-        is_interrupted = False
-        try:
-            campaign.run()
-        except KeyboardInterrupt:
-            is_interrupted = True
-        finally:
-            bar.end()
-            if remark := options.leave():
-                print(remark)
-        all_ratios = ratios(*subjects) if len(subjects) == 2 else []
-        worse, left = compared(known, subjects[0].measured, all_ratios) if known else ([], [])
-        servers = [
-            measured_server(subject, version, "" if one.address else one.command or "")
-            for subject, version, one in zip(subjects, versions, filter(None, (options, others)), strict=False)
-        ]
-        found = results(
-            servers,
-            time.monotonic() - begun,
-            all_ratios,
-            worse,
-            [*campaign.unmeasured, *left],
-            is_interrupted,
-        )
+        subjects = [_subject(one, name if one is options else "") for one in all_options]
+        for subject in subjects:
+            subject.version = _version(subject)
+        campaign = Campaign(subjects, Effort(seconds, most, paced=seconds / 1000), REPLY_LIMIT)
+        is_interrupted = _measured(campaign)
+        if remark := options.leave():
+            print(remark)
+        found = results(campaign, known, is_interrupted)
         for line in lines(found):
             print(printable(line))
         if report is not None:
-            report.mkdir(parents=True, exist_ok=True)
-            replace(report / named(name, "scale.json"), found.encode().encode())
-            page = report / named(name, "scale.html")
-            replace(page, scale_page([found, *shown]).encode())
-            print(f"report: {page}")
+            _write(report, name, found, shown)
         if is_interrupted:
             print("interrupted")
             return INTERRUPTED
+        is_wrong = any(server.violations for server in found.servers)
         if update_baseline and baseline is not None:
-            write_known(baseline, as_known(servers[0], all_ratios))
-            worse = []
-        return int(bool(worse) or any(server.violations for server in servers))
+            write_known(baseline, as_known(found.servers[0], found.ratios))
+            return int(is_wrong)
+        return int(is_wrong or bool(found.worse))
     except KeyboardInterrupt:
         print("interrupted")
         return INTERRUPTED
@@ -181,19 +157,41 @@ def scale(
         raise refuse(printable(str(error))) from None
 
 
+def _measured(campaign: Campaign) -> bool:
+    """Run a campaign; return whether it was interrupted."""
+    bar = ProgressBar("measuring:")
+    campaign.progress = bar.tell
+    try:
+        campaign.run()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        bar.end()
+    return False
+
+
+def _write(folder: Path, name: str, found: Scale, shown: Sequence[Scale]) -> None:
+    """Write the files of a report; raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    page = folder / named(name, "scale.html")
+    replace(folder / named(name, "scale.json"), found.encode().encode())
+    replace(page, scale_page([found, *shown]).encode())
+    print(f"report: {page}")
+
+
 def _subject(options: Options, name: str) -> Subject:
     """Return the server that options name."""
     limits = Limits(start=options.start_timeout)
     if options.address is not None:
         remote = Remote(options.address, limits)
-        return Subject(name or options.address, lambda: SharedServer(remote), False)
+        return Subject(name or options.address, "", lambda: SharedServer(remote), False)
     command = options.command or BUILT_IN
     label = "reference server" if options.command is None else command.split()[0].rpartition("/")[2]
 
     def start() -> Server:
         return LaunchedServer(command, limits)
 
-    return Subject(name or label, start, True)
+    return Subject(name or label, command, start, True)
 
 
 def _version(subject: Subject) -> str:

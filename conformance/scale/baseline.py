@@ -18,7 +18,7 @@ from reports.files import replace
 from reports.scale import ScaleRatio, ScaleServer
 
 _MARGIN = 0.1
-"""By how much an exponent must be beyond the known interval: sizes differ in more than their number."""
+"""By how much an exponent must be beyond the known interval."""
 _RATIO = 1.1
 """By what factor a ratio must be beyond it."""
 _Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]

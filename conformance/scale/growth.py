@@ -34,8 +34,8 @@ _FLAT = 1.3
 """A cost that becomes no more than so many times as large is constant: caches do that."""
 _TIE = 1.0
 """By how much a shape must fit better than a simpler one, in squares of the noise."""
-_VAGUE = 0.6
-"""The width of an interval that leaves open how a cost grows."""
+_LITTLE, _VAGUE = 0.2, 0.5
+"""The low end and the width of an interval that leave open whether a cost grows much."""
 CONSTANT, UNCLEAR = "constant", "unclear"
 
 
@@ -98,7 +98,7 @@ def fit(costs: Costs, seed: str = "") -> Fit | None:
     exponent = interval(curve.exponent(sizes[-1]) for curve in curves)
     if factor.value <= _FLAT or factor.low <= 1:
         shape = CONSTANT
-    elif exponent.high - exponent.low > _VAGUE:
+    elif exponent.low < _LITTLE and exponent.high - exponent.low > _VAGUE:
         shape = UNCLEAR
     else:
         shape = _shape(sizes, usual, drawn)
@@ -175,7 +175,9 @@ def _best(solvers: Sequence[_Solver], costs: Sequence[float], largest: float) ->
 
 def _shape(sizes: Sequence[float], usual: Sequence[float], drawn: Sequence[Sequence[float]]) -> str:
     """Return the name of the shape that is nearest; the first of them if several are as near."""
-    spreads = [max(_deviation(costs), _NOISE * costs[0]) for costs in zip(usual, *drawn, strict=False)]
+    spreads = [
+        max(_deviation(costs), _NOISE * costs[0]) for costs in zip(usual, *drawn, strict=False)
+    ]
     weights = [1 / spread**2 for spread in spreads]
     errors = {}
     for name, height in _SHAPES.items():

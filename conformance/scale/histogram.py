@@ -27,7 +27,7 @@ class Histogram:
 
     def quantile(self, share: float) -> float | None:
         """Return the duration that a share does not exceed; None if too few were measured."""
-        if self.count * (1 - share) < 1:
+        if round(self.count * (1 - share), 6) < 1:
             return None
         left = share * self.count
         for bucket in sorted(self._buckets):

@@ -56,6 +56,8 @@ class Jobs:
 
     def reserve(self, found: list[tuple[int, bytes]], is_ordered: bool) -> None:
         """Take jobs that were reserved one after the other; ``is_ordered``: from one queue."""
+        if len({id for id, _ in found}) < len(found):
+            raise Violation("a job was reserved twice")
         before = -1
         for id, data in found:
             if not data[:10].isdigit():
@@ -66,8 +68,6 @@ class Jobs:
             if is_ordered and pri < before:
                 raise Violation(f"job {id} of priority {pri} came after one of priority {before}")
             before = pri
-        if len({id for id, _ in found}) < len(found):
-            raise Violation("a job was reserved twice")
 
     def end(self) -> None:
         """Check that all jobs have come, now that they were all taken out."""

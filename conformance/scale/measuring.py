@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from conformance.scale.growth import typical
 from conformance.scale.histogram import Histogram
@@ -24,10 +24,6 @@ SMALLEST = 10
 """The first size, and that of the small server; each size is ten times the one before."""
 TIMES = 50
 """Times that a step is taken at once, so that reading the clock does not matter."""
-_ENOUGH = 0.02
-"""Seconds that a step needs to take at once, if it is slow."""
-FEWEST, MOST = 5, 40
-"""Repetitions."""
 _BUSY, _IDLE = 0.75, 0.6
 """The shares of the time that we use a CPU, and the server, where we are the bottleneck."""
 _LOAD = 0.4
@@ -91,13 +87,15 @@ class Measured:
 
 
 class Subject:
-    """A server that is measured, by its name; ``start`` gives one that is empty.
+    """A server that is measured; ``start`` gives one that is empty, by ``command`` if any.
 
     ``small``: a second one may run beside it, which stays small.
     """
 
-    def __init__(self, name: str, start: Callable[[], Server], small: bool) -> None:
-        self.name = name
+    version = ""
+
+    def __init__(self, name: str, command: str, start: Callable[[], Server], small: bool) -> None:
+        self.name, self.command = name, command
         self.start = start
         self.has_small = small
         self.measured: dict[Growth, Measured] = {}
@@ -161,9 +159,9 @@ class _Pair:
             self.measured.memory[size] = memory
         return True
 
-    def repeat(self, row: Workload, size: int) -> None:
+    def repeat(self, row: Workload, size: int, batch: float) -> None:
         """Take a cycle, each step many times at once."""
-        most = max(2, min(TIMES, int(_ENOUGH / self._slowest[row])))
+        most = round(max(2, min(TIMES, batch / self._slowest[row])))
         for site in self._sites:
             for step, taken in site.run(row.steps, site.times(row.steps, most)):
                 point = self.measured.point(step.name, size, row.expected)
@@ -195,8 +193,25 @@ class _Pair:
         self._sites, self._servers = self._sites[:1], self._servers[:1]
 
 
+class Effort(NamedTuple):
+    """The amount that is measured, in about ``seconds``.
+
+    ``fewest`` and ``most`` repetitions at each size, which is ``factor`` times the one before;
+    ``paced``: the seconds for which latencies are taken of each row; ``largest``: the largest size;
+    ``batch``: the seconds that a slow step needs to take at once.
+    """
+
+    seconds: float
+    largest: int | None = None
+    fewest: int = 5
+    most: int = 40
+    factor: int = 10
+    paced: float = 0.0
+    batch: float = 0.02
+
+
 class Campaign:
-    """Measures subjects, all in turn, in about ``seconds``; ``most``: the largest size.
+    """Measures subjects, all in turn.
 
     ``limit``: the seconds that a reply may take. ``progress`` takes the share of the time.
     ``unmeasured`` names what there was no time for.
@@ -205,24 +220,27 @@ class Campaign:
     def __init__(
         self,
         subjects: Sequence[Subject],
-        seconds: float,
-        most: int | None = None,
+        effort: Effort,
         limit: float = 10.0,
-        progress: Callable[[float], object] = lambda share: None,
         workloads: Sequence[Workload] = WORKLOADS,
     ) -> None:
         self.subjects = subjects
         self.unmeasured: list[str] = []
-        self._seconds, self._most, self._limit = seconds, most, limit
-        self._progress = progress
+        self._effort, self._limit = effort, limit
+        self.progress: Callable[[float], object] = lambda share: None
         self._workloads = workloads
         self._begun = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """The seconds since it began."""
+        return time.monotonic() - self._begun
 
     def run(self) -> None:
         """Measure everything, as far as there is time; what is interrupted keeps what it has."""
         growths = [g for g in Growth if any(row.grows is g for row in self._workloads)]
         for number, growth in enumerate(growths):
-            left = self._begun + self._seconds - time.monotonic()
+            left = self._effort.seconds - self.seconds
             self._measure(growth, time.monotonic() + left / (len(growths) - number))
 
     def _measure(self, growth: Growth, end: float) -> None:
@@ -239,7 +257,7 @@ class Campaign:
 
     def _grow(self, growth: Growth, pairs: Sequence[_Pair], end: float) -> None:
         sizes = self._sizes(growth, any(pair.is_shared for pair in pairs))
-        grew, measured, factor = 0.0, 0.0, 10.0
+        grew, measured, factor = 0.0, 0.0, float(self._effort.factor)
         for number, size in enumerate(sizes):
             begun = time.monotonic()
             is_large = begun + factor * grew + 2 * measured <= end and all(
@@ -252,34 +270,37 @@ class Campaign:
                 self.unmeasured.append(f"{growth}: {left}: no time left")
                 return
             took = time.monotonic() - begun
-            factor, grew = max(10.0, took / grew if grew else 0.0), took
+            factor, grew = max(float(self._effort.factor), took / grew if grew else 0.0), took
             # Larger sizes need their time, too.
             spare = (end - time.monotonic()) / (3 * (len(sizes) - number))
             measured = self._level(pairs, size, time.monotonic() + spare)
-            self._progress(min((time.monotonic() - self._begun) / self._seconds, 1.0))
+            self.progress(min(self.seconds / self._effort.seconds, 1.0))
 
     def _sizes(self, growth: Growth, is_shared: bool) -> list[int]:
         population = POPULATIONS[growth]
         usual = population.shared if is_shared else population.largest
-        most = usual if self._most is None else min(self._most, population.largest)
-        sizes = [SMALLEST * 10**power for power in range(6)]
-        return [size for size in sizes if size <= most]
+        asked = self._effort.largest
+        most = usual if asked is None else min(asked, population.largest)
+        sizes = [SMALLEST]
+        while sizes[-1] * self._effort.factor <= most:
+            sizes.append(sizes[-1] * self._effort.factor)
+        return sizes
 
     def _level(self, pairs: Sequence[_Pair], size: int, end: float) -> float:
         """Measure all at a size, the servers in turn, until ``end`` or often enough.
 
         Return the seconds that were needed for it at least.
         """
-        begun = time.monotonic()
+        begun, needed = time.monotonic(), 0.0
         for pair, row in self._turns(pairs):
-            pair.attempt(partial(pair.pace, row, size, self._seconds / 1000))
-        for repetition in range(MOST):
-            if repetition == FEWEST:
-                needed = time.monotonic() - begun
-            if repetition >= FEWEST and time.monotonic() > end:
+            pair.attempt(partial(pair.pace, row, size, self._effort.paced))
+        for repetition in range(self._effort.most):
+            if repetition >= self._effort.fewest and time.monotonic() > end:
                 break
             for pair, row in self._turns(pairs):
-                pair.attempt(partial(pair.repeat, row, size))
+                pair.attempt(partial(pair.repeat, row, size, self._effort.batch))
+            if repetition < self._effort.fewest:
+                needed = time.monotonic() - begun
         return needed
 
     def _turns(self, pairs: Sequence[_Pair]) -> Iterator[tuple[_Pair, Workload]]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from conformance.run.report_writer import now, this_suite
 from conformance.scale import growth
-from conformance.scale.baseline import key
+from conformance.scale.baseline import Known, compared, key
 from conformance.scale.histogram import Histogram
-from conformance.scale.measuring import Measured, Point, Subject
+from conformance.scale.measuring import Campaign, Measured, Point, Subject
 from conformance.scale.workloads import Growth
 from reports import scale as format
 from reports.plots import duration
@@ -23,7 +23,7 @@ _SHOWN = 25
 """Curves of a server that a terminal shows, those first that grow fastest."""
 
 
-def measured_server(subject: Subject, version: str, command: str) -> format.ScaleServer:
+def measured_server(subject: Subject) -> format.ScaleServer:
     """Return what was measured of a server."""
     curves = [
         _curve(grows, name, measured)
@@ -33,8 +33,8 @@ def measured_server(subject: Subject, version: str, command: str) -> format.Scal
     memories = [_memory(grows, one) for grows, one in subject.measured.items() if one.memory]
     return format.ScaleServer(
         name=subject.name,
-        version=version,
-        command=command,
+        version=subject.version,
+        command=subject.command,
         unit=subject.unit,
         curves=[curve for curve in curves if curve.points],
         memory=memories,
@@ -106,9 +106,9 @@ def _steep(curves: Sequence[format.ScaleCurve]) -> Iterator[str]:
         if curve.is_steep:
             first, last = curve.points[0], curve.points[-1]
             yield (
-                f"{curve.command} grows as {curve.shape} with {curve.grows}: exponent"
-                f" {curve.exponent}, {duration(first.cost)} at {first.size:,} and"
-                f" {duration(last.cost)} at {last.size:,}"
+                f"{curve.command} grows with {curve.grows} as {curve.shape}:"
+                f" {duration(first.cost)} at {first.size:,}, {duration(last.cost)} at"
+                f" {last.size:,}; exponent {curve.exponent}"
             )
 
 
@@ -137,23 +137,19 @@ def ratios(first: Subject, second: Subject) -> list[format.ScaleRatio]:
     return found
 
 
-def results(
-    servers: list[format.ScaleServer],
-    seconds: float,
-    all_ratios: list[format.ScaleRatio],
-    worse: list[str],
-    unmeasured: list[str],
-    is_interrupted: bool,
-) -> format.Scale:
-    """Return the results of a campaign."""
+def results(campaign: Campaign, known: Known, is_interrupted: bool) -> format.Scale:
+    """Return the results of a campaign, compared with known growth."""
+    first, *others = campaign.subjects
+    beside = ratios(first, others[0]) if others else []
+    worse, left = compared(known, first.measured, beside) if known else ([], [])
     return format.Scale(
         suite=this_suite(),
         date=now(),
-        seconds=round(seconds, 1),
-        servers=servers,
-        ratios=all_ratios,
+        seconds=round(campaign.seconds, 1),
+        servers=[measured_server(subject) for subject in campaign.subjects],
+        ratios=beside,
         worse=worse,
-        unmeasured=unmeasured,
+        unmeasured=[*campaign.unmeasured, *left],
         is_interrupted=is_interrupted,
     )
 
@@ -171,7 +167,8 @@ def _server(server: format.ScaleServer) -> Iterator[str]:
     yield f"{server.name} {server.version}: {server.unit} of commands"
     curves = [curve for curve in strongest(server.curves) if curve.exponent]
     if curves:
-        yield f"  {'command':<18} {'what grows':<35} {'growth':<9} {'exponent':<20} {'cost':<19} p99"
+        titles = f"{'what grows':<35} {'growth':<9} {'exponent':<20} {'cost':<19} p99"
+        yield f"  {'command':<18} {titles}"
     for curve in curves[:_SHOWN]:
         first, last = curve.points[0], curve.points[-1]
         cost = f"{duration(first.cost)} → {duration(last.cost)}"

@@ -49,6 +49,9 @@ class Server(Protocol):
     def first(self, wires: Sequence[Wire], seconds: float) -> Sequence[Wire]:
         """Return those of some connections on which something comes within so many seconds."""
 
+    def now(self) -> float:
+        """Return the seconds of the clock by which its delays are judged."""
+
     def cost(self) -> float:
         """Return all that it has cost so far."""
 
@@ -70,6 +73,10 @@ class _Reached:
     def first(self, wires: Sequence[Wire], seconds: float) -> Sequence[Wire]:
         """Return those of some connections on which something comes within so many seconds."""
         return wait_for([wire for wire in wires if isinstance(wire, Transport)], seconds)
+
+    def now(self) -> float:
+        """Return the time of a clock that nobody sets."""
+        return time.monotonic()
 
 
 class LaunchedServer(_Reached):

@@ -185,7 +185,8 @@ class Site:
 
     def _add(self, count: int) -> None:
         for step in self._population.parsed:
-            self.take(step, count, begin=self.size)
+            sent = list(self._requests(step, count, self.size))
+            self._judge(step, self._exchange(step, count, sent), count, sent)
             if step.verbs[-1] == "put" and self.growth is not Growth.PAST:
                 self._ids.extend(id for id, _ in self._held)
         if self.growth is Growth.TUBES:
@@ -223,9 +224,9 @@ class Site:
             if step.is_measured:
                 yield step, taken
 
-    def take(self, step: Step, times: int, begin: int | None = None) -> Taken:
-        """Take a step so many times; ``begin``: for members of the population from this number."""
-        sent = list(self._requests(step, times, begin))
+    def take(self, step: Step, times: int) -> Taken:
+        """Take a step so many times, and return what it took."""
+        sent = list(self._requests(step, times))
         before, own, start = self.server.cost(), time.process_time(), time.perf_counter()
         replies = self._exchange(step, times, sent)
         taken = Taken(
@@ -251,9 +252,9 @@ class Site:
         """
         begun = free = time.perf_counter()
         taken = 0
-        while free < begun + seconds:
+        while not taken or free < begun + seconds:
             for step in steps:
-                sent = list(self._requests(step, 1, None))
+                sent = list(self._requests(step, 1))
                 due = begun + taken * every
                 if (left := due - time.perf_counter()) > 0:
                     time.sleep(left)
@@ -288,8 +289,11 @@ class Site:
             client.wire.close()
         return replies
 
-    def _requests(self, step: Step, times: int, begin: int | None) -> Iterator[bytes]:
-        """Yield the bytes of each time that a step is taken."""
+    def _requests(self, step: Step, times: int, begin: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes of each time that a step is taken.
+
+        ``begin``: for members of the population from this number.
+        """
         first = 0 if begin is None else begin
         stride = max(1, self.size // times)
         for number in range(first, first + times):
@@ -412,12 +416,11 @@ class Site:
     def _wait_for_delays(self) -> None:
         """Put jobs with a short delay, and check that they come, and not too early."""
         put, reserve, delete = cycle("put {pri} 1 360000; reserve; delete {job}")
-        begun = time.monotonic()
+        begun = self.server.now()
         self.take(put, FEW)
-        # One whole second; the delay began after that.
         self._main.send(b"reserve\r\n")
         self._take_in(self._main.replies(1), is_ordered=False)
-        if time.monotonic() - begun < 1:
+        if self.server.now() - begun < 1:
             raise Violation("a job with a delay of a second was reserved earlier")
         self.take(delete, 1)
         for step in (reserve, delete):
@@ -433,17 +436,17 @@ class Site:
             self._jobs.delete(some)
 
     def close(self) -> None:
-        """Close all connections; on somebody else's server, delete all jobs before."""
-        for client in (*self._idle, *self._waiting.values(), *self._served):
+        """Close all connections; on somebody else's server, delete all jobs then."""
+        for client in (*self._idle, *self._waiting.values(), *self._served, self._main):
             client.wire.close()
         if self.server.is_shared:
             with contextlib.suppress(Lost, Violation, OSError):
-                self._abandon()
-        self._main.wire.close()
+                self._abandon(self._client())
 
-    def _abandon(self) -> None:
+    def _abandon(self, client: Client) -> None:
         """Delete the jobs of the population, whatever has become of them."""
         for begin in range(0, len(self._ids), BATCH):
             some = self._ids[begin : begin + BATCH]
-            self._main.send(b"".join(b"delete %d\r\n" % id for id in some))
-            self._main.replies(len(some))
+            client.send(b"".join(b"delete %d\r\n" % id for id in some))
+            client.replies(len(some))
+        client.wire.close()

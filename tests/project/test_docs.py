@@ -52,6 +52,7 @@ HELP = {
             "fuzz",
             "explore",
             "durability",
+            "scale",
             "cleanup",
             "profile",
         )
