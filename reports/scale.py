@@ -41,10 +41,10 @@ class Latency(_Data):
     """A distribution of latencies, from when a request was due; None: too few were measured."""
 
     count: Whole
-    p50: Number | None
-    p99: Number | None
-    p999: Number | None
     longest: Number
+    p50: Number | None = None
+    p99: Number | None = None
+    p999: Number | None = None
 
 
 class ScalePoint(_Data):
@@ -53,7 +53,7 @@ class ScalePoint(_Data):
     size: Whole
     cost: Number
     """Per command, corrected by that of a small server at the same time."""
-    throughput: Number | None
+    throughput: Number | None = None
     """Commands in a second, many of them sent at once; None if we were the bottleneck."""
     latency: Latency | None = None
 

@@ -19,6 +19,7 @@ from conformance.scale.measuring import SMALLEST, Campaign, Effort, Subject
 from conformance.scale.results import lines, results
 from conformance.scale.servers import BUILT_IN, LaunchedServer, Server, SharedServer
 from conformance.scale.site import Client, Lost
+from conformance.scale.workloads import WORKLOADS, Growth
 from conformance.target.address import TargetError
 from conformance.target.launch import LaunchError
 from conformance.target.limits import USUAL, Limits
@@ -73,6 +74,12 @@ REPLY_LIMIT = 10.0
     help="for how long, about; more time reaches larger sizes",
 )
 @option(
+    *(_HOW, "--only"),
+    type=click.Choice([str(growth) for growth in Growth]),
+    multiple=True,
+    help="what grows, instead of everything; may be given several times",
+)
+@option(
     *(_HOW, "--up-to", "most"),
     type=click.IntRange(min=SMALLEST),
     metavar="N",
@@ -101,6 +108,7 @@ def scale(
     beside: str | None,
     start_timeout: float,
     seconds: float,
+    only: Sequence[str],
     most: int | None,
     baseline: Path | None,
     update_baseline: bool,
@@ -131,7 +139,9 @@ def scale(
         subjects = [_subject(one, name if one is options else "") for one in all_options]
         for subject in subjects:
             subject.version = _version(subject)
-        campaign = Campaign(subjects, Effort(seconds, most, paced=seconds / 1000), REPLY_LIMIT)
+        rows = [row for row in WORKLOADS if not only or row.grows in only]
+        effort = Effort(seconds, most, paced=seconds / 600)
+        campaign = Campaign(subjects, effort, REPLY_LIMIT, rows)
         is_interrupted = _measured(campaign)
         if remark := options.leave():
             print(remark)

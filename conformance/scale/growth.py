@@ -32,8 +32,8 @@ _SHAPES: dict[str, Callable[[float], float]] = {
 }
 _FLAT = 1.3
 """A cost that becomes no more than so many times as large is constant: caches do that."""
-_TIE = 1.0
-"""By how much a shape must fit better than a simpler one, in squares of the noise."""
+_TIE = 0.05
+"""By how much a shape must fit better than a simpler one, as a part of the cost."""
 _LITTLE, _VAGUE = 0.2, 0.5
 """The low end and the width of an interval that leave open whether a cost grows much."""
 CONSTANT, UNCLEAR = "constant", "unclear"
@@ -101,7 +101,7 @@ def fit(costs: Costs, seed: str = "") -> Fit | None:
     elif exponent.low < _LITTLE and exponent.high - exponent.low > _VAGUE:
         shape = UNCLEAR
     else:
-        shape = _shape(sizes, usual, drawn)
+        shape = _shape(sizes, usual)
     return Fit(curves, shape, exponent, factor)
 
 
@@ -173,19 +173,13 @@ def _best(solvers: Sequence[_Solver], costs: Sequence[float], largest: float) ->
     return Curve(fixed, growing, power, largest)
 
 
-def _shape(sizes: Sequence[float], usual: Sequence[float], drawn: Sequence[Sequence[float]]) -> str:
+def _shape(sizes: Sequence[float], usual: Sequence[float]) -> str:
     """Return the name of the shape that is nearest; the first of them if several are as near."""
-    spreads = [
-        max(_deviation(costs), _NOISE * costs[0]) for costs in zip(usual, *drawn, strict=False)
-    ]
-    weights = [1 / spread**2 for spread in spreads]
     errors = {}
     for name, height in _SHAPES.items():
-        solver = _Solver.weighted([height(size) / height(sizes[-1]) for size in sizes], weights)
-        errors[name], *_ = solver.solve(usual)
+        heights = [height(size) / height(sizes[-1]) for size in sizes]
+        _, fixed, growing = _Solver.weighted(heights, [1 / cost**2 for cost in usual]).solve(usual)
+        curve = [fixed + growing * one for one in heights]
+        squares = [math.log(one / cost) ** 2 for one, cost in zip(curve, usual, strict=True)]
+        errors[name] = math.sqrt(sum(squares) / len(squares))
     return next(name for name in errors if errors[name] <= min(errors.values()) + _TIE)
-
-
-def _deviation(costs: Sequence[float]) -> float:
-    mean = sum(costs) / len(costs)
-    return math.sqrt(sum((cost - mean) ** 2 for cost in costs) / len(costs))

@@ -26,6 +26,8 @@ TIMES = 50
 """Times that a step is taken at once, so that reading the clock does not matter."""
 _BUSY, _IDLE = 0.75, 0.6
 """The shares of the time that we use a CPU, and the server, where we are the bottleneck."""
+_NOTICEABLE = 0.1
+"""Seconds from which on the time that growing takes shows how that time grows."""
 _LOAD = 0.4
 """The part of the rate at which requests are answered one by one, at which latencies are taken."""
 
@@ -270,7 +272,9 @@ class Campaign:
                 self.unmeasured.append(f"{growth}: {left}: no time left")
                 return
             took = time.monotonic() - begun
-            factor, grew = max(float(self._effort.factor), took / grew if grew else 0.0), took
+            if grew > _NOTICEABLE:
+                factor = max(float(self._effort.factor), took / grew)
+            grew = took
             # Larger sizes need their time, too.
             spare = (end - time.monotonic()) / (3 * (len(sizes) - number))
             measured = self._level(pairs, size, time.monotonic() + spare)
