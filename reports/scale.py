@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -156,6 +156,8 @@ def strongest(curves: Iterable[ScaleCurve]) -> list[ScaleCurve]:
 BOX = PlotBox(650, 330, left=70, right=500, top=16, bottom=282)
 """The plot; the names of the lines are to its right."""
 HUES = 8
+_STYLES = ("Solid", "dashed", "dotted", "dashed and dotted")
+"""The lines of the first servers, as ``scale.css`` has them."""
 _NAME_STEP = 15
 
 
@@ -166,7 +168,7 @@ class ScaleLine(NamedTuple):
     points: list[tuple[float, float, str]]
     hue: int
     dash: int
-    label_y: float
+    label_y: float | None
 
 
 class ScalePlot(NamedTuple):
@@ -200,32 +202,29 @@ def _plots(servers: Sequence[ScaleServer]) -> Iterator[ScalePlot]:
     """Yield a plot for each thing that grows."""
     for grows in dict.fromkeys(curve.grows for server in servers for curve in server.curves):
         lines = [
-            (
-                curve.command if len(servers) == 1 else f"{curve.command}, {server.name}",
-                [(point.size, point.cost) for point in curve.points],
-                number,
-            )
+            _Series(curve.command, number, [(point.size, point.cost) for point in curve.points])
             for number, server in enumerate(servers)
             for curve in server.curves
             if curve.grows == grows
         ]
-        commands = list(dict.fromkeys(name.partition(",")[0] for name, _, _ in lines))
-        unit = servers[0].unit
-        yield from _plot(f"{unit} by {grows}", lines, commands, duration)
+        yield from _plot(f"{servers[0].unit} by {grows}", lines, servers, duration)
 
 
 def _memory_plots(servers: Sequence[ScaleServer]) -> Iterator[ScalePlot]:
     lines = [
-        (
-            curve.grows if len(servers) == 1 else f"{curve.grows}, {server.name}",
-            [(size, float(bytes)) for size, bytes in curve.points],
-            number,
-        )
+        _Series(curve.grows, number, curve.points)
         for number, server in enumerate(servers)
         for curve in server.memory
     ]
-    things = list(dict.fromkeys(name.partition(",")[0] for name, _, _ in lines))
-    yield from _plot("Memory", lines, things, memory)
+    yield from _plot("Memory", lines, servers, memory)
+
+
+class _Series(NamedTuple):
+    """Sizes and values; ``server`` is its number."""
+
+    name: str
+    server: int
+    values: Sequence[tuple[int, float]]
 
 
 def memory(size: float) -> str:
@@ -238,41 +237,47 @@ def memory(size: float) -> str:
 
 def _plot(
     title: str,
-    lines: Sequence[tuple[str, Sequence[tuple[int, float]], int]],
-    hues: Sequence[str],
-    written: Any,
+    lines: Sequence[_Series],
+    servers: Sequence[ScaleServer],
+    written: Callable[[float], str],
 ) -> Iterator[ScalePlot]:
-    """Yield the plot of lines, if they have points: the name, sizes and costs, and the server."""
-    points = [(size, cost) for _, line, _ in lines for size, cost in line if size and cost > 0]
+    """Yield the plot of lines, if they have points; ``written``: a value in words."""
+    points = [(size, value) for line in lines for size, value in line.values if size and value > 0]
     if not points:
         return
-    sizes, costs = zip(*points, strict=True)
+    sizes, values = zip(*points, strict=True)
     left, right = math.floor(math.log10(min(sizes))), math.ceil(math.log10(max(sizes)))
-    low, high = math.floor(math.log10(min(costs))), math.ceil(math.log10(max(costs)))
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     right, high = max(right, left + 1), max(high, low + 1)
 
     def across(size: float) -> float:
         part = (math.log10(size) - left) / (right - left)
         return round(BOX.left + (BOX.right - BOX.left) * part, 1)
 
-    def up(cost: float) -> float:
-        part = (math.log10(cost) - low) / (high - low)
+    def up(value: float) -> float:
+        part = (math.log10(value) - low) / (high - low)
         return round(BOX.bottom - (BOX.bottom - BOX.top) * part, 1)
 
+    ends = {line.name: up(line.values[-1][1]) for line in reversed(lines) if line.values}
+    places = dict(zip(ends, _apart([*ends.values()]), strict=True))
+    hues = {name: number % HUES for number, name in enumerate(sorted(ends))}
     drawn = []
-    ends = [(up(line[-1][1]) if line and line[-1][1] > 0 else BOX.bottom) for _, line, _ in lines]
-    places = _apart(ends)
-    for (name, line, server), place in zip(lines, places, strict=True):
+    for line in lines:
         marks = [
-            (across(size), up(cost), f"{name}: {written(cost)} at {size:,}")
-            for size, cost in line
-            if size and cost > 0
+            (across(size), up(value), f"{line.name}: {written(value)} at {size:,}")
+            for size, value in line.values
+            if size and value > 0
         ]
-        hue = hues.index(name.partition(",")[0]) % HUES
-        drawn.append(ScaleLine(name, marks, hue, server, place))
+        # The lines of a command on several servers share their name, and its place.
+        place = places.pop(line.name, None)
+        dash = line.server % len(_STYLES)
+        drawn.append(ScaleLine(line.name, marks, hues.get(line.name, 0), dash, place))
+    styles = zip(_STYLES, servers, strict=False)
+    legend = "; ".join(f"{style}: {server.name}" for style, server in styles)
     yield ScalePlot(
         title,
-        f"{min(sizes):,} to {max(sizes):,}; from {written(min(costs))} to {written(max(costs))}.",
+        f"{written(min(values))} to {written(max(values))}."
+        + (f" {legend}." if len(servers) > 1 else ""),
         drawn,
         [AxisTick(across(10.0**at), f"{10**at:,}") for at in range(left, right + 1)],
         [AxisTick(up(10.0**at), written(10.0**at)) for at in range(low, high + 1)],

@@ -102,14 +102,17 @@ def _memory(grows: Growth, measured: Measured) -> format.MemoryCurve:
 
 
 def _steep(curves: Sequence[format.ScaleCurve]) -> Iterator[str]:
-    for curve in strongest(curves):
-        if curve.is_steep:
-            first, last = curve.points[0], curve.points[-1]
-            yield (
-                f"{curve.command} grows with {curve.grows} as {curve.shape}:"
-                f" {duration(first.cost)} at {first.size:,}, {duration(last.cost)} at"
-                f" {last.size:,}; exponent {curve.exponent}"
-            )
+    """Yield a sentence for each thing with which commands grow too fast; one cause may have all."""
+    steep = [curve for curve in strongest(curves) if curve.is_steep]
+    for grows in dict.fromkeys(curve.grows for curve in steep):
+        first, *others = [curve for curve in steep if curve.grows == grows]
+        least, most = first.points[0], first.points[-1]
+        also = f"; so do {', '.join(curve.command for curve in others)}" if others else ""
+        yield (
+            f"{first.command} grows with {grows} as {first.shape}: {duration(least.cost)} at"
+            f" {least.size:,}, {duration(most.cost)} at {most.size:,}; exponent"
+            f" {first.exponent}{also}"
+        )
 
 
 def _leaks(memories: Sequence[format.MemoryCurve]) -> Iterator[str]:
