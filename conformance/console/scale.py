@@ -14,11 +14,11 @@ from conformance.printable import printable
 from conformance.run.baseline import BaselineError
 from conformance.run.options import Options
 from conformance.scale.baseline import as_known, read_known, write_known
-from conformance.scale.jobs import Violation
-from conformance.scale.measuring import SMALLEST, Campaign, Effort, Subject
+from conformance.scale.jobs import WrongAnswer
+from conformance.scale.measuring import SMALLEST, Effort, ScaleCampaign, Subject
+from conformance.scale.populated_server import BatchClient, NoAnswer
 from conformance.scale.results import lines, results
-from conformance.scale.servers import BUILT_IN, LaunchedServer, Server, SharedServer
-from conformance.scale.site import Client, Lost
+from conformance.scale.servers import BUILT_IN, LaunchedServer, MeasuredServer, SharedServer
 from conformance.scale.workloads import WORKLOADS, Growth
 from conformance.target.address import TargetError
 from conformance.target.launch import LaunchError
@@ -141,10 +141,12 @@ def scale(
             subject.version = _version(subject)
         rows = [row for row in WORKLOADS if not only or row.grows in only]
         effort = Effort(seconds, most, paced=seconds / 600)
-        campaign = Campaign(subjects, effort, REPLY_LIMIT, rows)
-        is_interrupted = _measured(campaign)
-        if remark := options.leave():
-            print(remark)
+        campaign = ScaleCampaign(subjects, effort, REPLY_LIMIT, rows)
+        try:
+            is_interrupted = _measured(campaign)
+        finally:
+            if remark := options.leave():
+                print(remark)
         found = results(campaign, known, is_interrupted)
         for line in lines(found):
             print(printable(line))
@@ -167,7 +169,7 @@ def scale(
         raise refuse(printable(str(error))) from None
 
 
-def _measured(campaign: Campaign) -> bool:
+def _measured(campaign: ScaleCampaign) -> bool:
     """Run a campaign; return whether it was interrupted."""
     bar = ProgressBar("measuring:")
     campaign.progress = bar.tell
@@ -198,7 +200,7 @@ def _subject(options: Options, name: str) -> Subject:
     command = options.command or BUILT_IN
     label = "reference server" if options.command is None else command.split()[0].rpartition("/")[2]
 
-    def start() -> Server:
+    def start() -> MeasuredServer:
         return LaunchedServer(command, limits)
 
     return Subject(name or label, command, start, True)
@@ -208,10 +210,10 @@ def _version(subject: Subject) -> str:
     """Return the version that a server reports; raises TargetError if it answers nothing."""
     server = subject.start()
     try:
-        client = Client(server.connect(), USUAL.probe)
+        client = BatchClient(server.connect(), USUAL.probe)
         reply = client.ask("stats")
         client.wire.close()
-    except (Lost, Violation, OSError) as error:
+    except (NoAnswer, WrongAnswer, OSError) as error:
         raise TargetError(f"{subject.name} does not answer stats: {error}") from None
     finally:
         server.close()

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from conformance.run.baseline import BaselineError
 from conformance.scale.growth import fit
-from conformance.scale.measuring import Measured
+from conformance.scale.measuring import GrowthCosts
 from conformance.scale.workloads import Growth
 from reference_server.unique_keys import NotUnique, UniqueKeys
 from reports.files import replace
@@ -97,7 +97,7 @@ def as_known(server: ScaleServer, ratios: list[ScaleRatio]) -> dict[str, KnownGr
 
 
 def compared(
-    known: Known, measured: Mapping[Growth, Measured], ratios: list[ScaleRatio]
+    known: Known, measured: Mapping[Growth, GrowthCosts], ratios: list[ScaleRatio]
 ) -> tuple[list[str], list[str]]:
     """Return what is worse than known beyond the noise, and what could not be compared."""
     worse, left = [], []

@@ -14,7 +14,7 @@ SMALLEST = 11
 """Bytes of the smallest body: a priority in ten digits, and whether it is ready."""
 
 
-class Violation(Exception):
+class WrongAnswer(Exception):
     """A server has done what no server may; the text says what, in one sentence."""
 
 
@@ -39,7 +39,7 @@ class Sums(NamedTuple):
 
 
 class Jobs:
-    """Takes each reply about jobs, and raises :class:`Violation` at the first impossible one."""
+    """Takes each reply about jobs, and raises :class:`WrongAnswer` at the first impossible one."""
 
     def __init__(self) -> None:
         self.sums = Sums()
@@ -47,7 +47,7 @@ class Jobs:
     def put(self, ids: list[int]) -> None:
         """Take the ids of new jobs."""
         if len({*ids}) < len(ids):
-            raise Violation("two jobs got the same id")
+            raise WrongAnswer("two jobs got the same id")
         self.sums = self.sums.changed(ids, 1)
 
     def delete(self, ids: Iterable[int]) -> None:
@@ -57,22 +57,22 @@ class Jobs:
     def reserve(self, found: list[tuple[int, bytes]], is_ordered: bool) -> None:
         """Take jobs that were reserved one after the other; ``is_ordered``: from one queue."""
         if len({id for id, _ in found}) < len(found):
-            raise Violation("a job was reserved twice")
+            raise WrongAnswer("a job was reserved twice")
         before = -1
         for id, data in found:
             if not data[:10].isdigit():
-                raise Violation(f"job {id} came back with another body")
+                raise WrongAnswer(f"job {id} came back with another body")
             if data[10:11] == DELAYED:
-                raise Violation(f"job {id} was reserved days too early")
+                raise WrongAnswer(f"job {id} was reserved days too early")
             pri = int(data[:10])
             if is_ordered and pri < before:
-                raise Violation(f"job {id} of priority {pri} came after one of priority {before}")
+                raise WrongAnswer(f"job {id} of priority {pri} came after one of priority {before}")
             before = pri
 
     def end(self) -> None:
         """Check that all jobs have come, now that they were all taken out."""
         if self.sums.jobs:
             fewer = "fewer" if self.sums.jobs > 0 else "more"
-            raise Violation(f"{abs(self.sums.jobs)} {fewer} jobs came out than were put in")
+            raise WrongAnswer(f"{abs(self.sums.jobs)} {fewer} jobs came out than were put in")
         if self.sums.total or self.sums.parity:
-            raise Violation("other jobs came out than were put in")
+            raise WrongAnswer("other jobs came out than were put in")

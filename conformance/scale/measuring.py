@@ -12,10 +12,11 @@ from typing import NamedTuple, TypeVar
 
 from conformance.scale.growth import typical
 from conformance.scale.histogram import Histogram
-from conformance.scale.jobs import Violation
-from conformance.scale.servers import Server
-from conformance.scale.site import Lost, Site, Taken
+from conformance.scale.jobs import WrongAnswer
+from conformance.scale.populated_server import NoAnswer, PopulatedServer, Taken
+from conformance.scale.servers import MeasuredServer, most_connections
 from conformance.scale.workloads import POPULATIONS, WORKLOADS, Growth, Workload
+from conformance.target.launch import LaunchError
 from reference_server.commands import COMMANDS
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ _LOAD = 0.4
 
 
 @dataclass
-class Point:
+class CostPoint:
     """A command at a size; ``costs`` and ``rates`` are per command, one for each repetition.
 
     ``own`` and ``used``: the shares of the time that we, and the server, used a CPU.
@@ -60,19 +61,19 @@ class Point:
 
 
 @dataclass
-class Measured:
+class GrowthCosts:
     """All that was measured of a server while one thing grew."""
 
-    points: dict[str, dict[int, Point]] = field(default_factory=dict)
+    points: dict[str, dict[int, CostPoint]] = field(default_factory=dict)
     """By command and size."""
     expected: dict[str, float] = field(default_factory=dict)
     memory: dict[int, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
 
-    def point(self, command: str, size: int, expected: float) -> Point:
+    def point(self, command: str, size: int, expected: float) -> CostPoint:
         """Return the point of a command at a size, a new one if there is none."""
         self.expected[command] = expected
-        return self.points.setdefault(command, {}).setdefault(size, Point())
+        return self.points.setdefault(command, {}).setdefault(size, CostPoint())
 
     def costs(self, command: str) -> list[tuple[float, list[float]]]:
         """Return the costs by size, as if the machine had been equally fast at all times.
@@ -96,38 +97,44 @@ class Subject:
 
     version = ""
 
-    def __init__(self, name: str, command: str, start: Callable[[], Server], small: bool) -> None:
+    def __init__(
+        self, name: str, command: str, start: Callable[[], MeasuredServer], small: bool
+    ) -> None:
         self.name, self.command = name, command
         self.start = start
         self.has_small = small
-        self.measured: dict[Growth, Measured] = {}
+        self.measured: dict[Growth, GrowthCosts] = {}
         self.missing: set[str] = set()
         self.unit = ""
 
 
-class _Pair:
+class _ServerPair:
     """A server that grows, and a small one beside it, if there is one.
 
     ``rows``: the workloads whose commands it has. ``is_lost``: it is measured no more.
     """
 
-    def __init__(self, subject: Subject, rows: Sequence[Workload], limit: float) -> None:
-        self._subject, self._growth = subject, rows[0].grows
-        self.measured = subject.measured.setdefault(self._growth, Measured())
+    def __init__(self, subject: Subject, growth: Growth, limit: float) -> None:
+        self._subject, self._growth, self._limit = subject, growth, limit
+        self.measured = subject.measured.setdefault(growth, GrowthCosts())
         self.is_lost = False
-        self._servers: list[Server] = []
-        self._sites: list[Site] = []
+        self._servers: list[MeasuredServer] = []
+        self._sites: list[PopulatedServer] = []
         self._slowest: dict[Workload, float] = {}
-        try:
-            for _ in range(1 + subject.has_small):
-                self._servers.append(subject.start())
-                self._sites.append(Site(self._servers[-1], self._growth, limit))
-        except BaseException:
-            self.close()
-            raise
-        subject.unit, self.is_shared = self._servers[0].unit, self._servers[0].is_shared
         self.rows: Sequence[Workload] = []
-        self.attempt(lambda: self._choose(rows))
+
+    def start(self, rows: Sequence[Workload]) -> None:
+        """Start the servers, and choose among the rows."""
+        for _ in range(1 + self._subject.has_small):
+            self._servers.append(self._subject.start())
+            self._sites.append(PopulatedServer(self._servers[-1], self._growth, self._limit))
+        self._subject.unit = self._servers[0].unit
+        self._choose(rows)
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether others use the server, too."""
+        return any(server.is_shared for server in self._servers)
 
     def _choose(self, rows: Sequence[Workload]) -> None:
         verbs = {verb for row in rows for step in row.steps for verb in step.verbs}
@@ -143,10 +150,11 @@ class _Pair:
         """Do something with the servers; note if one fails, and measure them no more."""
         try:
             return act()
-        except (Lost, Violation, OSError) as error:
-            status = self._servers[0].status()
+        except (NoAnswer, WrongAnswer, LaunchError, OSError) as error:
+            status = self._servers[0].status() if self._servers else ""
             why = f"{error}; the server {status}" if status else str(error)
-            self.measured.violations.append(f"{self._sites[0].size:,} {self._growth}: {why}")
+            size = self._sites[0].size if self._sites else 0
+            self.measured.violations.append(f"{size:,} {self._growth}: {why}")
             self.is_lost = True
             self.close()
             return None
@@ -206,13 +214,13 @@ class Effort(NamedTuple):
     seconds: float
     largest: int | None = None
     fewest: int = 5
-    most: int = 40
+    most: int = 20
     factor: int = 10
     paced: float = 0.0
     batch: float = 0.02
 
 
-class Campaign:
+class ScaleCampaign:
     """Measures subjects, all in turn.
 
     ``limit``: the seconds that a reply may take. ``progress`` takes the share of the time.
@@ -248,17 +256,18 @@ class Campaign:
     def _measure(self, growth: Growth, end: float) -> None:
         rows = [row for row in self._workloads if row.grows is growth]
         with contextlib.ExitStack() as stack:
-            pairs = []
+            pairs: list[_ServerPair] = []
             for subject in self.subjects:
-                pairs.append(_Pair(subject, rows, self._limit))
+                pairs.append(_ServerPair(subject, growth, self._limit))
                 stack.callback(pairs[-1].close)
+                pairs[-1].attempt(partial(pairs[-1].start, rows))
             self._grow(growth, pairs, end)
             for pair in pairs:
                 if not pair.is_lost:
                     pair.attempt(pair.finish)
 
-    def _grow(self, growth: Growth, pairs: Sequence[_Pair], end: float) -> None:
-        sizes = self._sizes(growth, any(pair.is_shared for pair in pairs))
+    def _grow(self, growth: Growth, pairs: Sequence[_ServerPair], end: float) -> None:
+        sizes = self._sizes(growth, pairs)
         grew, measured, factor = 0.0, 0.0, float(self._effort.factor)
         for number, size in enumerate(sizes):
             begun = time.monotonic()
@@ -268,8 +277,7 @@ class Campaign:
                 if not pair.is_lost
             )
             if not is_large:
-                left = ", ".join(f"{one:,}" for one in sizes[number:])
-                self.unmeasured.append(f"{growth}: {left}: no time left")
+                self._note(growth, sizes[number:], "no time left")
                 return
             took = time.monotonic() - begun
             if grew > _NOTICEABLE:
@@ -280,17 +288,24 @@ class Campaign:
             measured = self._level(pairs, size, time.monotonic() + spare)
             self.progress(min(self.seconds / self._effort.seconds, 1.0))
 
-    def _sizes(self, growth: Growth, is_shared: bool) -> list[int]:
+    def _sizes(self, growth: Growth, pairs: Sequence[_ServerPair]) -> list[int]:
         population = POPULATIONS[growth]
+        is_shared = any(pair.is_shared for pair in pairs)
         usual = population.shared if is_shared else population.largest
         asked = self._effort.largest
         most = usual if asked is None else min(asked, population.largest)
         sizes = [SMALLEST]
         while sizes[-1] * self._effort.factor <= most:
             sizes.append(sizes[-1] * self._effort.factor)
-        return sizes
+        room = most_connections() // len(pairs) if population.connects else most
+        if too_large := [size for size in sizes if size > room]:
+            self._note(growth, too_large, f"this system lets us open {room:,} connections")
+        return [size for size in sizes if size <= room]
 
-    def _level(self, pairs: Sequence[_Pair], size: int, end: float) -> float:
+    def _note(self, growth: Growth, sizes: Sequence[int], why: str) -> None:
+        self.unmeasured.append(f"{growth}: {', '.join(f'{size:,}' for size in sizes)}: {why}")
+
+    def _level(self, pairs: Sequence[_ServerPair], size: int, end: float) -> float:
         """Measure all at a size, the servers in turn, until ``end`` or often enough.
 
         Return the seconds that were needed for it at least.
@@ -307,7 +322,7 @@ class Campaign:
                 needed = time.monotonic() - begun
         return needed
 
-    def _turns(self, pairs: Sequence[_Pair]) -> Iterator[tuple[_Pair, Workload]]:
+    def _turns(self, pairs: Sequence[_ServerPair]) -> Iterator[tuple[_ServerPair, Workload]]:
         for row in self._workloads:
             for pair in pairs:
                 if row in pair.rows and not pair.is_lost:

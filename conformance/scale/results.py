@@ -8,7 +8,7 @@ from conformance.run.report_writer import now, this_suite
 from conformance.scale import growth
 from conformance.scale.baseline import Known, compared, key
 from conformance.scale.histogram import Histogram
-from conformance.scale.measuring import Campaign, Measured, Point, Subject
+from conformance.scale.measuring import CostPoint, GrowthCosts, ScaleCampaign, Subject
 from conformance.scale.workloads import Growth
 from reports import scale as format
 from reports.plots import duration
@@ -44,7 +44,7 @@ def measured_server(subject: Subject) -> format.ScaleServer:
     )
 
 
-def _curve(grows: Growth, name: str, measured: Measured) -> format.ScaleCurve:
+def _curve(grows: Growth, name: str, measured: GrowthCosts) -> format.ScaleCurve:
     costs = measured.costs(name)
     expected = measured.expected[name]
     found = growth.fit(costs, key(name, grows))
@@ -72,7 +72,7 @@ def estimate(interval: growth.Interval) -> format.Estimate:
     return format.Estimate(**{name: round(one, 4) for name, one in interval._asdict().items()})
 
 
-def _point(size: int, cost: float, point: Point) -> format.ScalePoint:
+def _point(size: int, cost: float, point: CostPoint) -> format.ScalePoint:
     rate = None if point.is_limited_by_us else sorted(point.rates)[len(point.rates) // 2]
     return format.ScalePoint(
         size=size,
@@ -92,7 +92,7 @@ def _latency(latencies: Histogram) -> format.Latency:
     )
 
 
-def _memory(grows: Growth, measured: Measured) -> format.MemoryCurve:
+def _memory(grows: Growth, measured: GrowthCosts) -> format.MemoryCurve:
     points = list(measured.memory.items())
     each = None
     if len(points) > 1:
@@ -126,7 +126,7 @@ def ratios(first: Subject, second: Subject) -> list[format.ScaleRatio]:
     """Return the costs of a server by those of another, at all sizes that both have."""
     found = []
     for grows, measured in first.measured.items():
-        other = second.measured.get(grows, Measured())
+        other = second.measured.get(grows, GrowthCosts())
         for name, points in measured.points.items():
             for size, point in points.items():
                 beside = other.points.get(name, {}).get(size)
@@ -140,7 +140,7 @@ def ratios(first: Subject, second: Subject) -> list[format.ScaleRatio]:
     return found
 
 
-def results(campaign: Campaign, known: Known, is_interrupted: bool) -> format.Scale:
+def results(campaign: ScaleCampaign, known: Known, is_interrupted: bool) -> format.Scale:
     """Return the results of a campaign, compared with known growth."""
     first, *others = campaign.subjects
     beside = ratios(first, others[0]) if others else []

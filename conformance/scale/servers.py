@@ -23,7 +23,7 @@ BUILT_IN = f"{shlex.quote(sys.executable)} -m reference_server -l {{host}} -p {{
 _RESIDENT = re.compile(r"^VmRSS:\s+(\d+) kB$", re.MULTILINE)
 
 
-class Wire(Protocol):
+class BatchWire(Protocol):
     """The part of a connection that is needed; see :class:`Transport`."""
 
     ended: bool
@@ -35,7 +35,7 @@ class Wire(Protocol):
     def close(self) -> None: ...
 
 
-class Server(Protocol):
+class MeasuredServer(Protocol):
     """A server that is measured; ``unit`` says what its costs are: seconds, mostly.
 
     ``is_shared``: others use it, too, so that it is treated as production.
@@ -44,9 +44,9 @@ class Server(Protocol):
     unit: str
     is_shared: bool
 
-    def connect(self) -> Wire: ...
+    def connect(self) -> BatchWire: ...
 
-    def first(self, wires: Sequence[Wire], seconds: float) -> Sequence[Wire]:
+    def first(self, wires: Sequence[BatchWire], seconds: float) -> Sequence[BatchWire]:
         """Return those of some connections on which something comes within so many seconds."""
 
     def now(self) -> float:
@@ -65,12 +65,24 @@ class Server(Protocol):
 
 
 CPU_TIME, TIME = "CPU time", "time"
+_OTHER_FILES = 200
+"""Descriptors that are needed besides those of connections, by us or a server."""
+
+
+def most_connections() -> int:
+    """Return how many connections this process may have, and a server that it starts."""
+    try:
+        import resource
+    except ImportError:
+        return sys.maxsize
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else max(soft - _OTHER_FILES, 0)
 
 
 class _Reached:
     """A server at an address."""
 
-    def first(self, wires: Sequence[Wire], seconds: float) -> Sequence[Wire]:
+    def first(self, wires: Sequence[BatchWire], seconds: float) -> Sequence[BatchWire]:
         """Return those of some connections on which something comes within so many seconds."""
         return wait_for([wire for wire in wires if isinstance(wire, Transport)], seconds)
 
@@ -96,7 +108,7 @@ class LaunchedServer(_Reached):
             with contextlib.suppress(OSError):
                 yield from (process / "task").iterdir()
 
-    def connect(self) -> Wire:
+    def connect(self) -> BatchWire:
         """Return a new connection; raises OSError."""
         return Transport(connect(self._server.where, self._limits.probe))
 
@@ -130,7 +142,7 @@ class SharedServer(_Reached):
     def __init__(self, target: Remote) -> None:
         self._target = target
 
-    def connect(self) -> Wire:
+    def connect(self) -> BatchWire:
         """Return a new connection; raises OSError."""
         return self._target.connect()
 

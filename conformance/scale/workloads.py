@@ -35,7 +35,7 @@ class Growth(StrEnum):
     PAST = "past jobs"
 
 
-class Step(NamedTuple):
+class CycleStep(NamedTuple):
     """A step of a cycle; ``lines`` are sent for each time that it is taken."""
 
     name: str
@@ -74,7 +74,7 @@ class Population(NamedTuple):
     connects: bool = False
 
     @property
-    def parsed(self) -> tuple[Step, ...]:
+    def parsed(self) -> tuple[CycleStep, ...]:
         """The steps that make one more."""
         return cycle(self.steps)
 
@@ -91,17 +91,17 @@ class Workload(NamedTuple):
     expected: float = LOG
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[CycleStep, ...]:
         """The steps of the cycle."""
         return cycle(self.cycle)
 
 
-def cycle(text: str) -> tuple[Step, ...]:
+def cycle(text: str) -> tuple[CycleStep, ...]:
     """Return the steps of a text of the table; parentheses go around one or more of them."""
     steps, is_measured = [], True
     for part in filter(None, map(str.strip, text.split(";"))):
         is_measured = is_measured and not part.startswith("(")
-        steps.append(Step.parse(part.strip("()"), is_measured))
+        steps.append(CycleStep.parse(part.strip("()"), is_measured))
         is_measured = is_measured or part.endswith(")")
     return tuple(steps)
 

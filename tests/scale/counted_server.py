@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
-from conformance.scale.measuring import Campaign, Effort, Measured, Subject
-from conformance.scale.servers import Wire
+from conformance.scale.measuring import Effort, GrowthCosts, ScaleCampaign, Subject
+from conformance.scale.servers import BatchWire
 from conformance.scale.workloads import WORKLOADS, Growth
 from reference_server.clock import MovableClock
 from reference_server.engine import Engine, RecordingLink
@@ -31,10 +31,10 @@ class CountedServer:
         self._lines = 0
         self._counts = False
 
-    def connect(self) -> Wire:
+    def connect(self) -> BatchWire:
         return CountedWire(self)
 
-    def first(self, wires: Sequence[Wire], seconds: float) -> Sequence[Wire]:
+    def first(self, wires: Sequence[BatchWire], seconds: float) -> Sequence[BatchWire]:
         return [wire for wire in wires if isinstance(wire, CountedWire) and wire.link.sent]
 
     def now(self) -> float:
@@ -118,10 +118,10 @@ def subject(
         rows = [r for r in rows if any(s.name == command and s.is_measured for s in r.steps)][:1]
     found = Subject("counted", "", lambda: CountedServer(model), False)
     effort = Effort(1000.0, largest, fewest=2, most=2, factor=3, batch=1000.0)
-    Campaign([found], effort, workloads=rows).run()
+    ScaleCampaign([found], effort, workloads=rows).run()
     return found
 
 
-def measured(growth: Growth, command: str) -> Measured:
+def measured(growth: Growth, command: str) -> GrowthCosts:
     """Return what is measured of the reference server by a row."""
     return subject(growth, command=command).measured[growth]

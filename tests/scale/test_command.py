@@ -16,9 +16,10 @@ import jsonschema
 import pytest
 
 from conformance import yamlish
-from conformance.scale.measuring import Campaign, Effort, Point, Subject
+from conformance.__main__ import main
+from conformance.scale.measuring import CostPoint, Effort, ScaleCampaign, Subject
+from conformance.scale.populated_server import Taken
 from conformance.scale.results import lines, results
-from conformance.scale.site import Taken
 from conformance.scale.workloads import WORKLOADS, Growth
 from conformance.target.address import ask, connect
 from conformance.target.launch import Launched
@@ -33,7 +34,7 @@ from tests.scale.counted_server import CountedServer
 from tests.servers import BEANSTALKD, REFERENCE_COMMAND, needs_beanstalkd
 
 LAUNCH = f"{BEANSTALKD} -l {{host}} -p {{port}}"
-QUICK = ("--only=buried jobs", "--only=tubes", "--up-to=1000", "--seconds=6")
+QUICK = ("--only=buried jobs", "--only=tubes", "--up-to=1000", "--seconds=60")
 
 
 def stats(server: Launched) -> dict[str, str]:
@@ -82,7 +83,7 @@ def test_a_growth_that_is_worse_than_the_baseline_fails(tmp_path: Path) -> None:
     baseline.write_text(
         "'touch, reserved jobs': {largest: 1000, exponent: 0, high: 0, factor_high: 1}\n"
     )
-    only = ("--only=reserved jobs", "--up-to=1000", "--seconds=10")
+    only = ("--only=reserved jobs", "--up-to=1000", "--seconds=60")
     done = command("scale", "--launch", LAUNCH, f"--baseline={baseline}", *only)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "worse than the baseline: touch, reserved jobs: the exponent is" in done.stdout
@@ -91,7 +92,8 @@ def test_a_growth_that_is_worse_than_the_baseline_fails(tmp_path: Path) -> None:
 def test_nothing_is_left_on_a_server_of_others() -> None:
     with Launched(REFERENCE_COMMAND) as server:
         where = "{}:{}".format(*server.address)
-        done = command("scale", f"--target={where}", "--seconds=6", "--up-to=100")
+        grows = [f"--only={one}" for one in ("ready jobs", "tubes", "waiting connections")]
+        done = command("scale", f"--target={where}", "--seconds=30", "--up-to=100", *grows)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "time of commands" in done.stdout
         assert left(server) == []
@@ -161,13 +163,25 @@ def test_no_launched_server_outlives_an_interrupt() -> None:
         (("--seconds=0",), "is not in the range"),
         (("--up-to=5",), "is not in the range"),
         (("--only=mistakes",), "is not one of"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    arguments: tuple[str, ...], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["scale", *arguments]) == 4
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
         (("--baseline=/no/such/file",), "cannot read the baseline"),
         (("--report=/tmp", "--show=/no/such/file"), "cannot read /no/such/file"),
         (("--launch=/no/such/program {port}",), "cannot run"),
         (("--target=127.0.0.1:1",), "Connection refused"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], sentence: str) -> None:
+def test_what_is_not_there_is_refused(arguments: tuple[str, ...], sentence: str) -> None:
     refuses(command("scale", *arguments), sentence)
 
 
@@ -192,7 +206,7 @@ def test_a_page_shows_several_measurements() -> None:
         for name, model in (("<slow>", BuriedJobsAreCounted), ("usual", Model))
     ]
     effort = Effort(1000.0, 270, fewest=2, most=2, factor=3, batch=1000.0)
-    campaign = Campaign(subjects, effort, workloads=rows)
+    campaign = ScaleCampaign(subjects, effort, workloads=rows)
     campaign.run()
     found = results(campaign, {}, is_interrupted=True)
     told = "\n".join(lines(found))
@@ -206,11 +220,11 @@ def test_a_page_shows_several_measurements() -> None:
 
 
 def test_a_point_where_we_were_too_slow_has_no_throughput() -> None:
-    busy = Point()
+    busy = CostPoint()
     for _ in range(3):
         busy.add(Taken(times=10, cost=0.01, seconds=0.1, own=0.09))
     assert busy.is_limited_by_us
-    fast = Point()
+    fast = CostPoint()
     for _ in range(3):
         fast.add(Taken(times=10, cost=0.08, seconds=0.1, own=0.09))
     assert not fast.is_limited_by_us

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.scale.jobs import Jobs, Sums, Violation, body
+from conformance.scale.jobs import Jobs, Sums, WrongAnswer, body
 from conformance.scale.workloads import POPULATIONS, WORKLOADS, Growth
 from reference_server import wire
 from reference_server.commands import COMMANDS
@@ -102,15 +102,15 @@ def test_sums_tell_permutations_from_anything_else() -> None:
     jobs = Jobs()
     jobs.put([1, 2, 3])
     jobs.delete([1, 2])
-    with pytest.raises(Violation, match="1 fewer jobs came out"):
+    with pytest.raises(WrongAnswer, match="1 fewer jobs came out"):
         jobs.end()
     jobs.delete([4])
-    with pytest.raises(Violation, match="other jobs came out"):
+    with pytest.raises(WrongAnswer, match="other jobs came out"):
         jobs.end()
 
 
 def test_bodies_that_nobody_put_are_violations() -> None:
-    with pytest.raises(Violation, match="another body"):
+    with pytest.raises(WrongAnswer, match="another body"):
         Jobs().reserve([(1, b"x")], is_ordered=False)
     Jobs().reserve([(1, body(5, False)), (2, body(5, False)), (3, body(6, False))], True)
 

@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from conformance.scale import site as site_module
+from conformance.scale import populated_server as site_module
 from conformance.scale.histogram import Histogram
-from conformance.scale.servers import Wire
-from conformance.scale.site import Site
+from conformance.scale.populated_server import PopulatedServer
+from conformance.scale.servers import BatchWire
 from conformance.scale.workloads import Growth, cycle
 from reference_server.model import Model
 from tests.scale.counted_server import CountedServer
@@ -59,7 +59,7 @@ class StallingServer(CountedServer):
         super().__init__(Model)
         self.time, self.requests = time, 0
 
-    def connect(self) -> Wire:
+    def connect(self) -> BatchWire:
         wire = super().connect()
         receive = wire.receive_within
 
@@ -78,7 +78,7 @@ def test_a_stall_delays_all_requests_that_were_due_meanwhile(
     time = FakeTime()
     monkeypatch.setattr(site_module, "time", time)
     server = StallingServer(time)
-    site = Site(server, Growth.READY, 10.0)
+    site = PopulatedServer(server, Growth.READY, 10.0)
     latencies: list[float] = []
     site.pace(cycle("list-tube-used"), 0.1, 3.0, lambda name, took: latencies.append(took))
     stalled = sorted((took for took in latencies if took > 0.0015), reverse=True)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from conformance import yamlish
 from conformance.printable import printable
-from conformance.scale.jobs import SMALLEST, Jobs, Violation, body
-from conformance.scale.servers import Server, Wire
-from conformance.scale.workloads import POPULATIONS, Growth, Step, cycle
+from conformance.scale.jobs import SMALLEST, Jobs, WrongAnswer, body
+from conformance.scale.servers import BatchWire, MeasuredServer
+from conformance.scale.workloads import POPULATIONS, CycleStep, Growth, cycle
 from conformance.target.footprint import FOOTPRINT
 from reference_server.state import JobState
 from reference_server.wire import ProtocolError, Reply, ReplyReader
@@ -51,6 +51,8 @@ _SCATTER = 40_507
 """A factor that scatters numbers, as it shares no divisor with those above."""
 FEW = 10
 """Members of a population that take part in a cycle, at most: the smallest one has so many."""
+_MANY = 6
+"""Times its limit that all replies to a batch may take."""
 DRAINED = 20_000
 """Jobs that are taken out again to see them, at most."""
 BATCH = 500
@@ -59,42 +61,44 @@ _PENDING = 2**17
 """Bytes that are sent at a time, so that they fit into the buffers of a connection."""
 
 
-class Lost(Exception):
+class NoAnswer(Exception):
     """A server does not answer any more, or has ended the connection; the text says which."""
 
 
-class Client:
+class BatchClient:
     """A connection that sends many requests, and takes their replies; ``limit``: in seconds."""
 
-    def __init__(self, wire: Wire, limit: float) -> None:
+    def __init__(self, wire: BatchWire, limit: float) -> None:
         self.wire = wire
         self._limit = limit
         self._reader = ReplyReader(None)
 
     def send(self, data: bytes) -> None:
-        """Send requests; raises :class:`Lost`."""
+        """Send requests; raises :class:`NoAnswer`."""
         self.wire.send(data)
 
     def replies(self, count: int) -> list[Reply]:
-        """Return so many replies; raises :class:`Lost` or :class:`Violation`."""
+        """Return so many replies; raises :class:`NoAnswer` or :class:`WrongAnswer`."""
         replies: list[Reply] = []
-        last = time.monotonic()
+        last = begun = time.monotonic()
         try:
             while len(replies) < count:
                 while len(replies) < count and (reply := self._reader.next_reply()):
                     replies.append(reply)
                 if len(replies) == count:
                     break
-                left = self._limit - (time.monotonic() - last)
+                # Many slow replies take longer, but no trickle lasts for ever.
+                end = min(last + self._limit, begun + _MANY * self._limit)
+                left = end - time.monotonic()
                 if left <= 0:
-                    raise Lost(f"no reply within {self._limit:g} seconds")
+                    raise NoAnswer(f"no reply within {self._limit:g} seconds")
                 if data := self.wire.receive_within(left):
-                    last = time.monotonic()
+                    last = begun = time.monotonic()
                     self._reader.receive(data)
                 elif self.wire.ended:
-                    raise Lost("the server has ended a connection")
+                    raise NoAnswer("the server has ended a connection")
         except ProtocolError as error:
-            raise Violation(printable(str(error))) from None
+            raise WrongAnswer(printable(str(error))) from None
         return replies
 
     def ask(self, line: str) -> Reply:
@@ -115,14 +119,14 @@ class Taken(NamedTuple):
     own: float
 
 
-class Site:
+class PopulatedServer:
     """A server of which one thing is made to grow; its main client has a tube of its own.
 
-    ``limit``: the seconds that a reply may take. Its methods raise :class:`Lost` and
-    :class:`Violation`, and OSError where a connection cannot be made.
+    ``limit``: the seconds that a reply may take. Its methods raise :class:`NoAnswer` and
+    :class:`WrongAnswer`, and OSError where a connection cannot be made.
     """
 
-    def __init__(self, server: Server, growth: Growth, limit: float) -> None:
+    def __init__(self, server: MeasuredServer, growth: Growth, limit: float) -> None:
         self.server = server
         self.growth = growth
         self.size = 0
@@ -131,17 +135,17 @@ class Site:
         self._jobs = Jobs()
         self._ids = array("Q")
         self._held: list[tuple[int, int]] = []
-        self._idle: list[Client] = []
-        self._waiting: dict[Wire, Client] = {}
-        self._served: list[Client] = []
+        self._idle: list[BatchClient] = []
+        self._waiting: dict[BatchWire, BatchClient] = {}
+        self._served: list[BatchClient] = []
         self._body = SMALLEST
         self.tube = FOOTPRINT.new_name()
         self._main = self._client()
         self._main.send(f"use {self.tube}\r\nwatch {self.tube}\r\nignore default\r\n".encode())
         self._main.replies(3)
 
-    def _client(self) -> Client:
-        return Client(self.server.connect(), self._limit)
+    def _client(self) -> BatchClient:
+        return BatchClient(self.server.connect(), self._limit)
 
     def unknown(self, lines: Mapping[str, bytes]) -> set[str]:
         """Return those commands that the server does not know; each has a line to try."""
@@ -197,7 +201,7 @@ class Site:
         if self.growth is Growth.WATCHED:
             count = self._main.ask(f"watch {self.tube}").args
             if count != (self.size + 1,):
-                raise Violation(f"{self.size + 1} tubes are watched, the server counts {count}")
+                raise WrongAnswer(f"{self.size + 1} tubes are watched, the server counts {count}")
         if self.growth is Growth.TUBES:
             return
         stats = yamlish.dictionary(self._main.ask(f"stats-tube {self.tube}").body or b"")
@@ -205,11 +209,11 @@ class Site:
         counts = [int(stats[kind]) for kind in kinds if stats.get(kind, "").isdecimal()]
         if len(counts) == len(kinds) and sum(counts) != self._jobs.sums.jobs:
             due = self._jobs.sums.jobs
-            raise Violation(f"{due} jobs are in a tube, the server counts {sum(counts)}")
+            raise WrongAnswer(f"{due} jobs are in a tube, the server counts {sum(counts)}")
 
     # ------------------------------------------------------------ steps
 
-    def times(self, steps: Sequence[Step], most: int) -> int:
+    def times(self, steps: Sequence[CycleStep], most: int) -> int:
         """Return how many times steps can be taken at once, the same for each size."""
         lines = " ".join(line for step in steps for line in step.lines)
         takes_members = steps[0].verbs[-1] in ("reserve", "kick") or "{old" in lines
@@ -217,14 +221,14 @@ class Site:
             most = min(most, FEW)
         return max(1, min(most, _PENDING // self._body))
 
-    def run(self, steps: Sequence[Step], times: int) -> Iterator[tuple[Step, Taken]]:
+    def run(self, steps: Sequence[CycleStep], times: int) -> Iterator[tuple[CycleStep, Taken]]:
         """Take the steps of a cycle, each so many times; yield what those to be measured took."""
         for step in steps:
             taken = self.take(step, times)
             if step.is_measured:
                 yield step, taken
 
-    def take(self, step: Step, times: int) -> Taken:
+    def take(self, step: CycleStep, times: int) -> Taken:
         """Take a step so many times, and return what it took."""
         sent = list(self._requests(step, times))
         before, own, start = self.server.cost(), time.process_time(), time.perf_counter()
@@ -240,7 +244,7 @@ class Site:
 
     def pace(
         self,
-        steps: Sequence[Step],
+        steps: Sequence[CycleStep],
         every: float,
         seconds: float,
         add: Callable[[str, float], object] = lambda name, latency: None,
@@ -267,7 +271,7 @@ class Site:
                     add(step.name, free - start)
         return taken
 
-    def _exchange(self, step: Step, times: int, sent: Sequence[bytes]) -> list[Reply]:
+    def _exchange(self, step: CycleStep, times: int, sent: Sequence[bytes]) -> list[Reply]:
         """Send requests, and return the reply to the last line of each."""
         verb = step.verbs[-1]
         if verb == "connect":
@@ -289,7 +293,7 @@ class Site:
             client.wire.close()
         return replies
 
-    def _requests(self, step: Step, times: int, begin: int | None = None) -> Iterator[bytes]:
+    def _requests(self, step: CycleStep, times: int, begin: int | None = None) -> Iterator[bytes]:
         """Yield the bytes of each time that a step is taken.
 
         ``begin``: for members of the population from this number.
@@ -321,13 +325,13 @@ class Site:
         return b"%b %d\r\n%b\r\n" % (line.encode(), len(data), data)
 
     def _judge(
-        self, step: Step, replies: Sequence[Reply], times: int, sent: Sequence[bytes]
+        self, step: CycleStep, replies: Sequence[Reply], times: int, sent: Sequence[bytes]
     ) -> None:
         """Check the replies to the last line of a step, and note which jobs are where now."""
         verb = step.verbs[-1]
         for reply in replies:
             if reply.word != _REPLIES[verb]:
-                raise Violation(f"{step.name} was answered {printable(str(reply))}")
+                raise WrongAnswer(f"{step.name} was answered {printable(str(reply))}")
         if verb == "put":
             ids = [int(reply.args[0]) for reply in replies]
             self._jobs.put(ids)
@@ -341,7 +345,7 @@ class Site:
         if verb in ("peek", "reserve-job"):
             for request, reply in zip(sent, replies, strict=True):
                 if int(request.split()[1]) != reply.args[0]:
-                    raise Violation(f"{step.name} was answered with another job")
+                    raise WrongAnswer(f"{step.name} was answered with another job")
 
     def _take_in(self, replies: Sequence[Reply], is_ordered: bool) -> None:
         found = [(int(reply.args[0]), reply.body or b"") for reply in replies]
@@ -356,14 +360,14 @@ class Site:
         while len(replies) < count:
             ready = self.server.first([*self._waiting], self._limit)
             if not ready:
-                raise Lost(f"a job was put, and no waiting client got it in {self._limit:g} s")
+                raise NoAnswer(f"a job was put, and no waiting client got it in {self._limit:g} s")
             for wire in ready:
                 client = self._waiting.pop(wire)
                 self._served.append(client)
                 replies += client.replies(1)
         for reply in replies:
             if reply.word != "RESERVED":
-                raise Violation(f"a waiting client was answered {printable(str(reply))}")
+                raise WrongAnswer(f"a waiting client was answered {printable(str(reply))}")
         self._take_in(replies, is_ordered=False)
 
     def _of_served(self, verb: str, sent: Sequence[bytes]) -> list[Reply]:
@@ -410,7 +414,7 @@ class Site:
             served += self._served
             self._served = []
         if self.server.first([client.wire for client in served], 0):
-            raise Violation("a client that waited got more than one reply")
+            raise WrongAnswer("a client that waited got more than one reply")
         self._idle += served
 
     def _wait_for_delays(self) -> None:
@@ -421,7 +425,7 @@ class Site:
         self._main.send(b"reserve\r\n")
         self._take_in(self._main.replies(1), is_ordered=False)
         if self.server.now() - begun < 1:
-            raise Violation("a job with a delay of a second was reserved earlier")
+            raise WrongAnswer("a job with a delay of a second was reserved earlier")
         self.take(delete, 1)
         for step in (reserve, delete):
             self.take(step, FEW - 1)
@@ -432,7 +436,7 @@ class Site:
             self._main.send(b"".join(b"delete %d\r\n" % id for id in some))
             for reply in self._main.replies(len(some)):
                 if reply.word != "DELETED":
-                    raise Violation(f"the delete of a job was answered {printable(str(reply))}")
+                    raise WrongAnswer(f"the delete of a job was answered {printable(str(reply))}")
             self._jobs.delete(some)
 
     def close(self) -> None:
@@ -440,10 +444,10 @@ class Site:
         for client in (*self._idle, *self._waiting.values(), *self._served, self._main):
             client.wire.close()
         if self.server.is_shared:
-            with contextlib.suppress(Lost, Violation, OSError):
+            with contextlib.suppress(NoAnswer, WrongAnswer, OSError):
                 self._abandon(self._client())
 
-    def _abandon(self, client: Client) -> None:
+    def _abandon(self, client: BatchClient) -> None:
         """Delete the jobs of the population, whatever has become of them."""
         for begin in range(0, len(self._ids), BATCH):
             some = self._ids[begin : begin + BATCH]
