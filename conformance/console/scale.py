@@ -18,11 +18,12 @@ from conformance.scale.jobs import WrongAnswer
 from conformance.scale.measuring import SMALLEST, Effort, ScaleCampaign, Subject
 from conformance.scale.populated_server import BatchClient, NoAnswer
 from conformance.scale.results import lines, results
-from conformance.scale.servers import BUILT_IN, LaunchedServer, MeasuredServer, SharedServer
+from conformance.scale.servers import BUILT_IN, LaunchedServer, SharedServer
 from conformance.scale.workloads import WORKLOADS, Growth
 from conformance.target.address import TargetError
 from conformance.target.launch import LaunchError
 from conformance.target.limits import USUAL, Limits
+from conformance.target.profile_detection import recognise
 from conformance.target.target import Remote
 from conformance.target.watchdog import take_endings_for_interrupts
 from conformance.usage import (
@@ -137,8 +138,6 @@ def scale(
         known = read_known(baseline) if baseline and not is_new else {}
         shown = [read_scale(path) for path in show]
         subjects = [_subject(one, name if one is options else "") for one in all_options]
-        for subject in subjects:
-            subject.version = _version(subject)
         rows = [row for row in WORKLOADS if not only or row.grows in only]
         effort = Effort(seconds, most, paced=seconds / 600)
         campaign = ScaleCampaign(subjects, effort, REPLY_LIMIT, rows)
@@ -192,31 +191,37 @@ def _write(folder: Path, name: str, found: Scale, shown: Sequence[Scale]) -> Non
 
 
 def _subject(options: Options, name: str) -> Subject:
-    """Return the server that options name."""
+    """Return the server that options name; raises TargetError if it does not answer."""
     limits = Limits(start=options.start_timeout)
-    if options.address is not None:
-        remote = Remote(options.address, limits)
-        return Subject(name or options.address, "", lambda: SharedServer(remote), False)
     command = options.command or BUILT_IN
     label = "reference server" if options.command is None else command.split()[0].rpartition("/")[2]
 
-    def start() -> MeasuredServer:
+    def start() -> LaunchedServer | SharedServer:
+        if options.address is not None:
+            return SharedServer(Remote(options.address, limits))
         return LaunchedServer(command, limits)
 
-    return Subject(name or label, command, start, True)
+    is_shared = options.address is not None
+    subject = Subject(
+        name or options.address or label, "" if is_shared else command, start, not is_shared
+    )
+    server = start()
+    try:
+        subject.version = _version(server, subject.name)
+        subject.profile, _ = recognise(server.address, subject.version, limits.detection)
+    finally:
+        server.close()
+    return subject
 
 
-def _version(subject: Subject) -> str:
+def _version(server: LaunchedServer | SharedServer, name: str) -> str:
     """Return the version that a server reports; raises TargetError if it answers nothing."""
-    server = subject.start()
     try:
         client = BatchClient(server.connect(), USUAL.probe)
         reply = client.ask("stats")
         client.wire.close()
     except (NoAnswer, WrongAnswer, OSError) as error:
-        raise TargetError(f"{subject.name} does not answer stats: {error}") from None
-    finally:
-        server.close()
+        raise TargetError(f"{name} does not answer stats: {error}") from None
     with contextlib.suppress(ValueError):
         return printable(yamlish.dictionary(reply.body or b"").get("version", ""))[:60]
     return ""

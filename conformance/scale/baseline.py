@@ -105,8 +105,8 @@ def compared(
     for name, before in known.items():
         command = name.rpartition(", ")[0]
         costs = found[name].costs(command) if name in found else []
-        now = fit([(size, some) for size, some in costs if size <= before.largest], name)
-        if now is None or costs[-1][0] < before.largest:
+        now = fit([one for one in costs if one.size <= before.largest], name)
+        if now is None or costs[-1].size < before.largest:
             left.append(f"{name}: not measured up to {before.largest:,}, as in the baseline")
             continue
         if now.exponent.low > before.high + _MARGIN and now.factor.low > before.factor_high:

@@ -14,14 +14,23 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-Costs = Sequence[tuple[float, Sequence[float]]]
-"""For each size the costs that were measured there, all of them positive."""
+
+class SizeCosts(NamedTuple):
+    """The costs at a size, all of them positive.
+
+    ``noise``: the part of a cost by which runs differ, though all repetitions of one may agree.
+    """
+
+    size: float
+    costs: Sequence[float]
+    noise: float = 0.03
+
+
+Costs = Sequence[SizeCosts]
 FEWEST = 3
 """Sizes that a curve needs."""
 _POWERS = [step / 10 for step in range(1, 26)]
 _DRAWS = 200
-_NOISE = 0.03
-"""The part of a cost by which repeated runs of a server differ, whatever is measured."""
 _SPREAD = 0.025
 """The share of the draws that is left out at either end of an interval."""
 _SHAPES: dict[str, Callable[[float], float]] = {
@@ -32,7 +41,7 @@ _SHAPES: dict[str, Callable[[float], float]] = {
 }
 _FLAT = 1.3
 """A cost that becomes no more than so many times as large is constant: caches do that."""
-_TIE = 0.05
+_TIE = 0.15
 """By how much a shape must fit better than a simpler one, as a part of the cost."""
 _LITTLE, _VAGUE = 0.2, 0.5
 """The low end and the width of an interval that leave open whether a cost grows much."""
@@ -89,8 +98,8 @@ def fit(costs: Costs, seed: str = "") -> Fit | None:
     """Return how costs grow; None if they are of too few sizes. The sizes ascend."""
     if len(costs) < FEWEST:
         return None
-    sizes = [size for size, _ in costs]
-    usual = [typical(measured) for _, measured in costs]
+    sizes = [one.size for one in costs]
+    usual = [typical(one.costs) for one in costs]
     solvers = [_Solver.of(sizes, usual, power) for power in _POWERS]
     drawn = list(_draws(costs, seed))
     curves = [_best(solvers, values, sizes[-1]) for values in (usual, *drawn)]
@@ -110,10 +119,10 @@ def typical(costs: Sequence[float]) -> float:
     return sorted(costs)[len(costs) // 4]
 
 
-def ratio(measured: Sequence[float], others: Sequence[float], seed: str = "") -> Interval:
+def ratio(measured: SizeCosts, others: SizeCosts, seed: str = "") -> Interval:
     """Return how many times as large costs are as others, which were measured in turn with them."""
-    costs = [(1, others), (2, measured)]
-    usual = [typical(others), typical(measured)]
+    costs = [others, measured]
+    usual = [typical(one.costs) for one in costs]
     return interval(values[1] / values[0] for values in (usual, *_draws(costs, seed)))
 
 
@@ -122,8 +131,9 @@ def _draws(costs: Costs, seed: str) -> Iterable[list[float]]:
     chance = random.Random(seed)
     for _ in range(_DRAWS):
         yield [
-            typical(chance.choices(measured, k=len(measured))) * math.exp(chance.gauss(0, _NOISE))
-            for _, measured in costs
+            typical(chance.choices(one.costs, k=len(one.costs)))
+            * math.exp(chance.gauss(0, one.noise))
+            for one in costs
         ]
 
 

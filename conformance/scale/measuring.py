@@ -10,7 +10,7 @@ from functools import partial
 from statistics import median
 from typing import NamedTuple, TypeVar
 
-from conformance.scale.growth import typical
+from conformance.scale.growth import SizeCosts, typical
 from conformance.scale.histogram import Histogram
 from conformance.scale.jobs import WrongAnswer
 from conformance.scale.populated_server import NoAnswer, PopulatedServer, Taken
@@ -18,6 +18,7 @@ from conformance.scale.servers import MeasuredServer, most_connections
 from conformance.scale.workloads import POPULATIONS, WORKLOADS, Growth, Workload
 from conformance.target.launch import LaunchError
 from reference_server.commands import COMMANDS
+from reference_server.profiles import NEWEST
 
 T = TypeVar("T")
 
@@ -27,6 +28,8 @@ TIMES = 50
 """Times that a step is taken at once, so that reading the clock does not matter."""
 _BUSY, _IDLE = 0.75, 0.6
 """The shares of the time that we use a CPU, and the server, where we are the bottleneck."""
+_NOISE, _BUSY_NOISE = 0.03, 0.3
+"""The part of a cost by which runs differ, and by how much more on a machine that is busy."""
 _NOTICEABLE = 0.1
 """Seconds from which on the time that growing takes shows how that time grows."""
 _LOAD = 0.4
@@ -37,7 +40,8 @@ _LOAD = 0.4
 class CostPoint:
     """A command at a size; ``costs`` and ``rates`` are per command, one for each repetition.
 
-    ``own`` and ``used``: the shares of the time that we, and the server, used a CPU.
+    ``own`` and ``used``: the shares of the time that we, and the server, used a CPU; ``waits``:
+    the share in which it waited for one, of the time for which it was not idle.
     """
 
     costs: list[float] = field(default_factory=list)
@@ -45,6 +49,7 @@ class CostPoint:
     rates: list[float] = field(default_factory=list)
     own: list[float] = field(default_factory=list)
     used: list[float] = field(default_factory=list)
+    waits: list[float] = field(default_factory=list)
     latencies: Histogram = field(default_factory=Histogram)
 
     @property
@@ -53,11 +58,19 @@ class CostPoint:
         return median(self.own) > _BUSY and median(self.used) < _IDLE
 
     def add(self, taken: Taken) -> None:
-        """Add one repetition."""
+        """Add one repetition; nothing can be said of one that cost nothing."""
+        if taken.cost <= 0:
+            return
         self.costs.append(taken.cost / taken.times)
         self.rates.append(taken.times / taken.seconds)
         self.own.append(taken.own / taken.seconds)
         self.used.append(taken.cost / taken.seconds)
+        self.waits.append(taken.waited / (taken.waited + taken.cost))
+
+    @property
+    def noise(self) -> float:
+        """The part by which the costs may all be wrong: who shares a CPU finds its caches empty."""
+        return _NOISE + _BUSY_NOISE * median(self.waits)
 
 
 @dataclass
@@ -75,18 +88,20 @@ class GrowthCosts:
         self.expected[command] = expected
         return self.points.setdefault(command, {}).setdefault(size, CostPoint())
 
-    def costs(self, command: str) -> list[tuple[float, list[float]]]:
+    def costs(self, command: str) -> list[SizeCosts]:
         """Return the costs by size, as if the machine had been equally fast at all times.
 
         The small server, which does not grow, shows how fast it was.
         """
         points = self.points[command]
         usual = typical([cost for point in points.values() for cost in point.small_costs] or [1.0])
-        return [
-            (size, [cost * usual / typical(point.small_costs or [usual]) for cost in point.costs])
-            for size, point in points.items()
-            if point.costs
-        ]
+        found = []
+        for size, point in points.items():
+            slower = typical(point.small_costs or [usual]) / usual
+            if point.costs:
+                costs = [cost / slower for cost in point.costs]
+                found.append(SizeCosts(size, costs, point.noise))
+        return found
 
 
 class Subject:
@@ -96,6 +111,7 @@ class Subject:
     """
 
     version = ""
+    profile = NEWEST
 
     def __init__(
         self, name: str, command: str, start: Callable[[], MeasuredServer], small: bool
@@ -106,6 +122,9 @@ class Subject:
         self.measured: dict[Growth, GrowthCosts] = {}
         self.missing: set[str] = set()
         self.unit = ""
+
+
+_DELETE_DELAYED = "delete of a delayed job"
 
 
 class _ServerPair:
@@ -140,10 +159,12 @@ class _ServerPair:
         verbs = {verb for row in rows for step in row.steps for verb in step.verbs}
         probes = {v: probe for v in verbs & {*COMMANDS} if (probe := COMMANDS[v].probe)}
         self._subject.missing |= self._sites[0].unknown(probes)
+        missing = self._subject.missing
+        if self._growth is Growth.DELAYED and "delayed" not in self._subject.profile.deletes:
+            missing.add(_DELETE_DELAYED)
+            return
         self.rows = [
-            row
-            for row in rows
-            if not self._subject.missing & {verb for step in row.steps for verb in step.verbs}
+            row for row in rows if not missing & {verb for s in row.steps for verb in s.verbs}
         ]
 
     def attempt(self, act: Callable[[], T]) -> T | None:
@@ -177,7 +198,7 @@ class _ServerPair:
                 point = self.measured.point(step.name, size, row.expected)
                 if site is self._sites[0]:
                     point.add(taken)
-                else:
+                elif taken.cost > 0:
                     point.small_costs.append(taken.cost / taken.times)
 
     def pace(self, row: Workload, size: int, seconds: float) -> None:
@@ -261,9 +282,10 @@ class ScaleCampaign:
                 pairs.append(_ServerPair(subject, growth, self._limit))
                 stack.callback(pairs[-1].close)
                 pairs[-1].attempt(partial(pairs[-1].start, rows))
-            self._grow(growth, pairs, end)
+            if any(pair.rows for pair in pairs):
+                self._grow(growth, pairs, end)
             for pair in pairs:
-                if not pair.is_lost:
+                if pair.rows and not pair.is_lost:
                     pair.attempt(pair.finish)
 
     def _grow(self, growth: Growth, pairs: Sequence[_ServerPair], end: float) -> None:

@@ -49,8 +49,8 @@ def _curve(grows: Growth, name: str, measured: GrowthCosts) -> format.ScaleCurve
     expected = measured.expected[name]
     found = growth.fit(costs, key(name, grows))
     points = [
-        _point(round(size), growth.typical(some), measured.points[name][round(size)])
-        for size, some in costs
+        _point(round(one.size), growth.typical(one.costs), measured.points[name][round(one.size)])
+        for one in costs
     ]
     if found is None:
         return format.ScaleCurve(grows=grows, command=name, points=points, expected=expected)
@@ -131,7 +131,10 @@ def ratios(first: Subject, second: Subject) -> list[format.ScaleRatio]:
             for size, point in points.items():
                 beside = other.points.get(name, {}).get(size)
                 if beside is not None and point.costs and beside.costs:
-                    ratio = growth.ratio(point.costs, beside.costs, key(name, grows))
+                    costs = [
+                        growth.SizeCosts(size, one.costs, one.noise) for one in (point, beside)
+                    ]
+                    ratio = growth.ratio(costs[0], costs[1], key(name, grows))
                     found.append(
                         format.ScaleRatio(
                             grows=grows, command=name, size=size, ratio=estimate(ratio)

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from conformance.target.address import connect
+from conformance.target.address import Address, connect
 from conformance.target.launch import Launched
 from conformance.target.limits import Limits
-from conformance.target.starvation import Meter, processes
+from conformance.target.starvation import CpuTime, Meter, processes
 from conformance.target.target import Remote
 from conformance.target.transport import Transport, wait_for
 
@@ -36,7 +36,7 @@ class BatchWire(Protocol):
 
 
 class MeasuredServer(Protocol):
-    """A server that is measured; ``unit`` says what its costs are: seconds, mostly.
+    """A server that is measured; ``unit`` says what its costs are: CPU time, mostly.
 
     ``is_shared``: others use it, too, so that it is treated as production.
     """
@@ -52,8 +52,8 @@ class MeasuredServer(Protocol):
     def now(self) -> float:
         """Return the seconds of the clock by which its delays are judged."""
 
-    def cost(self) -> float:
-        """Return all that it has cost so far."""
+    def spent(self) -> CpuTime:
+        """Return all that it has cost so far, and for how long it waited for a CPU."""
 
     def memory(self) -> int | None:
         """Return the bytes of memory that it has in use; None if that cannot be seen."""
@@ -112,9 +112,14 @@ class LaunchedServer(_Reached):
         """Return a new connection; raises OSError."""
         return Transport(connect(self._server.where, self._limits.probe))
 
-    def cost(self) -> float:
-        """Return the seconds of CPU time that it has used so far; else those that have passed."""
-        return self._meter.read().ran if self.unit == CPU_TIME else time.perf_counter()
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        return self._server.where
+
+    def spent(self) -> CpuTime:
+        """Return the CPU time that it has used so far; else the seconds that have passed."""
+        return self._meter.read() if self.unit == CPU_TIME else CpuTime(time.perf_counter())
 
     def memory(self) -> int | None:
         """Return its resident memory, in bytes; None if the system does not tell it."""
@@ -146,9 +151,14 @@ class SharedServer(_Reached):
         """Return a new connection; raises OSError."""
         return self._target.connect()
 
-    def cost(self) -> float:
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        return self._target.address
+
+    def spent(self) -> CpuTime:
         """Return the seconds that have passed."""
-        return time.perf_counter()
+        return CpuTime(time.perf_counter())
 
     def memory(self) -> int | None:
         """Return None: it may run anywhere."""

@@ -11,6 +11,7 @@ from typing import Any
 from conformance.scale.measuring import Effort, GrowthCosts, ScaleCampaign, Subject
 from conformance.scale.servers import BatchWire
 from conformance.scale.workloads import WORKLOADS, Growth
+from conformance.target.starvation import CpuTime
 from reference_server.clock import MovableClock
 from reference_server.engine import Engine, RecordingLink
 from reference_server.model import Model
@@ -40,9 +41,9 @@ class CountedServer:
     def now(self) -> float:
         return self.clock.now / 1e9
 
-    def cost(self) -> float:
+    def spent(self) -> CpuTime:
         self._counts = not self._counts
-        return float(self._lines)
+        return CpuTime(float(self._lines))
 
     def memory(self) -> int:
         """Return the bytes of everything that the model refers to."""

@@ -222,9 +222,9 @@ def test_a_page_shows_several_measurements() -> None:
 def test_a_point_where_we_were_too_slow_has_no_throughput() -> None:
     busy = CostPoint()
     for _ in range(3):
-        busy.add(Taken(times=10, cost=0.01, seconds=0.1, own=0.09))
+        busy.add(Taken(times=10, cost=0.01, waited=0.0, seconds=0.1, own=0.09))
     assert busy.is_limited_by_us
     fast = CostPoint()
     for _ in range(3):
-        fast.add(Taken(times=10, cost=0.08, seconds=0.1, own=0.09))
+        fast.add(Taken(times=10, cost=0.08, waited=0.0, seconds=0.1, own=0.09))
     assert not fast.is_limited_by_us

@@ -8,7 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from conformance.scale.growth import CONSTANT, UNCLEAR, Costs, fit, interval, ratio, typical
+from conformance.scale.growth import (
+    CONSTANT,
+    UNCLEAR,
+    Costs,
+    SizeCosts,
+    fit,
+    interval,
+    ratio,
+    typical,
+)
 
 SIZES = [10**power for power in range(1, 7)]
 SHAPES: dict[str, tuple[Callable[[float], float], float]] = {
@@ -28,7 +37,7 @@ def noisy(cost: Callable[[float], float], seed: int, noise: float = 0.08) -> Cos
         busy = 3.0 if chance.random() < 0.1 else 1.0
         return cost(size) * (1 + abs(chance.gauss(0, noise))) * busy
 
-    return [(size, [measured(size) for _ in range(8)]) for size in SIZES]
+    return [SizeCosts(size, [measured(size) for _ in range(8)]) for size in SIZES]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -46,7 +55,7 @@ def test_a_growth_is_found_in_noise(shape: str, seed: int) -> None:
 @pytest.mark.parametrize("factor", [1e-6, 1.0, 1e6])
 def test_the_speed_of_a_machine_does_not_matter(factor: float) -> None:
     costs = noisy(SHAPES["n"][0], 1)
-    scaled = fit([(size, [factor * one for one in some]) for size, some in costs])
+    scaled = fit([SizeCosts(size, [factor * one for one in some]) for size, some, _ in costs])
     usual = fit(costs)
     assert scaled is not None
     assert usual is not None
@@ -55,17 +64,19 @@ def test_the_speed_of_a_machine_does_not_matter(factor: float) -> None:
 
 
 def test_a_cost_that_falls_is_constant() -> None:
-    found = fit([(size, [10 - math.log10(size)] * 3) for size in SIZES])
+    found = fit([SizeCosts(size, [10 - math.log10(size)] * 3) for size in SIZES])
     assert found is not None
     assert (found.shape, found.exponent.value) == (CONSTANT, 0.0)
 
 
 def test_too_few_sizes_give_no_exponent() -> None:
-    assert fit([(10, [1.0]), (100, [2.0])]) is None
+    assert fit([SizeCosts(10, [1.0]), SizeCosts(100, [2.0])]) is None
 
 
 def test_noise_without_end_is_unclear() -> None:
-    found = fit([(10, [1.0, 1.1]), (100, [0.9, 3.0]), (1000, [1.5, 6.0])])
+    found = fit(
+        [SizeCosts(10, [1.0, 1.1]), SizeCosts(100, [0.9, 3.0]), SizeCosts(1000, [1.5, 6.0])]
+    )
     assert found is not None
     assert found.shape in (UNCLEAR, CONSTANT)
 
@@ -73,7 +84,10 @@ def test_noise_without_end_is_unclear() -> None:
 def test_a_ratio_has_an_interval_that_holds_it() -> None:
     chance = random.Random(1)
     one, other = ([base + abs(chance.gauss(0, 0.1)) for _ in range(20)] for base in (3.0, 1.0))
-    found = ratio(one, other)
+    found = ratio(SizeCosts(10, one), SizeCosts(10, other))
+    busy = ratio(SizeCosts(10, one, 0.2), SizeCosts(10, other, 0.2))
+    assert busy.low < found.low
+    assert busy.high > found.high
     assert found.low < 3 < found.high
     assert found.low > 2.5
     assert found.high < 3.5
