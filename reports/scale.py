@@ -95,7 +95,7 @@ class ScaleServer(_Data):
     name: Text
     version: Text
     command: Text
-    """How it was started; empty if somebody else runs it."""
+    """The command that started it; empty if somebody else runs it."""
     unit: Text
     """The kind of its costs: CPU time, or time that passed."""
     curves: list[ScaleCurve]
@@ -124,11 +124,11 @@ class Scale(_Data):
     seconds: Number
     servers: list[ScaleServer]
     ratios: list[ScaleRatio] = []
-    """Those of the first server by the second."""
+    """The costs of the first server by those of the second."""
     worse: list[Text] = []
-    """What is worse than the baseline."""
+    """Sentences about growth that is worse than the baseline."""
     unmeasured: list[Text] = []
-    """What there was no time for."""
+    """Sizes that were not measured, and why."""
     is_interrupted: bool = False
 
     def encode(self) -> str:

@@ -1,4 +1,4 @@
-"""How a cost grows with a size: a curve through repeated measurements, its exponent, intervals.
+"""The growth of a cost with a size: a curve through measurements, its exponent, intervals.
 
 The curve is ``a + b * size ** k``, with neither ``a`` nor ``b`` negative: a part that is the same
 for any size, such as a system call, and one that grows. Its slope on logarithmic axes, at a size,

@@ -28,7 +28,7 @@ TIMES = 50
 """Times that a step is taken at once, so that reading the clock does not matter."""
 _BUSY, _IDLE = 0.75, 0.6
 """The shares of the time that we use a CPU, and the server, where we are the bottleneck."""
-_NOISE, _BUSY_NOISE = 0.03, 0.3
+_NOISE, _BUSY_NOISE = 0.03, 0.5
 """The part of a cost by which runs differ, and by how much more on a machine that is busy."""
 _NOTICEABLE = 0.1
 """Seconds from which on the time that growing takes shows how that time grows."""

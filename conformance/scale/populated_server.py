@@ -275,6 +275,12 @@ class PopulatedServer:
 
     def _exchange(self, step: CycleStep, times: int, sent: Sequence[bytes]) -> list[Reply]:
         """Send requests, and return the reply to the last line of each."""
+        try:
+            return self._answers(step, times, sent)
+        except NoAnswer as error:
+            raise NoAnswer(f"{step.name}, {times} at once: {error}") from None
+
+    def _answers(self, step: CycleStep, times: int, sent: Sequence[bytes]) -> list[Reply]:
         verb = step.verbs[-1]
         if verb == "connect":
             return self._connect(times)

@@ -62,7 +62,7 @@ _SERVED = "served: "
 
 
 class Population(NamedTuple):
-    """What grows, and how: ``steps`` make one more each; ``largest``: how many at most.
+    """One thing that grows, and how: ``steps`` make one more; ``largest``: how many at most.
 
     ``shared``: how many on somebody else's server. ``connects``: each is a connection of its own,
     which takes the steps and gets no reply.
@@ -121,7 +121,7 @@ POPULATIONS = {
     Growth.BODY: Population(10**5 // 2, 10**5 // 2, ""),
     Growth.PAST: Population(10**6, 10**4, f"{_PUT}; delete {{job}}"),
 }
-"""How each thing is made to grow, in the order in which it is measured."""
+"""All things that grow, in the order in which they are measured."""
 
 _BRIEF_BEGIN = f"{_PUT}; reserve"
 _ANSWERED = "delete = served: delete {job}"
