@@ -78,7 +78,8 @@ REPLY_LIMIT = 10.0
     *(_HOW, "--only"),
     type=click.Choice([str(growth) for growth in Growth]),
     multiple=True,
-    help="what grows, instead of everything; may be given several times",
+    metavar="NAME",
+    help="what grows, such as 'reserved jobs', instead of everything; may be given several times",
 )
 @option(
     *(_HOW, "--up-to", "most"),
