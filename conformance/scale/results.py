@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from conformance.run.report_writer import now, this_suite
 from conformance.scale import growth
 from conformance.scale.baseline import Known, compared, key
+from conformance.scale.growth import FEWEST
 from conformance.scale.histogram import Histogram
 from conformance.scale.measuring import CostPoint, GrowthCosts, ScaleCampaign, Subject
 from conformance.scale.workloads import Growth
@@ -173,19 +174,22 @@ def _server(server: format.ScaleServer) -> Iterator[str]:
     yield f"{server.name} {server.version}: {server.unit} of commands"
     curves = [curve for curve in strongest(server.curves) if curve.exponent]
     if curves:
-        titles = f"{'what grows':<35} {'growth':<9} {'exponent':<20} {'cost':<19} p99"
+        titles = f"{'what grows':<35} {'growth':<9} {'exponent':<20} {'cost':<19} p50, p99"
         yield f"  {'command':<18} {titles}"
     for curve in curves[:_SHOWN]:
         first, last = curve.points[0], curve.points[-1]
         cost = f"{duration(first.cost)} → {duration(last.cost)}"
-        late = last.latency.p99 if last.latency else None
+        quantiles = [last.latency.p50, last.latency.p99] if last.latency else []
+        late = ", ".join(duration(one) for one in quantiles if one is not None)
         yield (
             f"{'! ' if curve.is_steep else '  '}{curve.command:<18}"
             f" {f'{curve.grows} to {last.size:,}':<35} {curve.shape:<9} {curve.exponent!s:<20}"
-            f" {cost:<19} {'' if late is None else duration(late)}"
+            f" {cost:<19} {late}"
         )
     if (left := len(curves) - _SHOWN) and left > 0:
         yield f"  and {counted(left, 'curve')} that grow less"
+    if short := sum(curve.exponent is None for curve in server.curves):
+        yield f"  no exponent of {counted(short, 'curve')}: measured at fewer than {FEWEST} sizes"
     limited = sum(point.throughput is None for curve in server.curves for point in curve.points)
     if limited:
         yield (
