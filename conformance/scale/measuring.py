@@ -272,7 +272,11 @@ class ScaleCampaign:
         growths = [g for g in Growth if any(row.grows is g for row in self._workloads)]
         for number, growth in enumerate(growths):
             left = self._effort.seconds - self.seconds
-            self._measure(growth, time.monotonic() + left / (len(growths) - number))
+            try:
+                self._measure(growth, time.monotonic() + left / (len(growths) - number))
+            except KeyboardInterrupt:
+                self.unmeasured += [f"{one}: interrupted" for one in growths[number:]]
+                raise
 
     def _measure(self, growth: Growth, end: float) -> None:
         rows = [row for row in self._workloads if row.grows is growth]

@@ -402,10 +402,11 @@ class PopulatedServer:
             self._main.ask(f"kick {self.size}")
         if self.growth in (Growth.READY, Growth.BURIED):
             steps = cycle("reserve; delete {job}")
-            for _ in range(0, min(self.size, DRAINED), BATCH):
-                count = min(BATCH, self._jobs.sums.jobs)
+            left = min(self._jobs.sums.jobs, DRAINED)
+            while left > 0:
                 for step in steps:
-                    self.take(step, count)
+                    self.take(step, min(BATCH, left))
+                left -= BATCH
         elif self.size <= DRAINED:
             self._delete(self._ids)
         if self.size <= DRAINED:
