@@ -17,8 +17,9 @@ from reference_server.unique_keys import NotUnique, UniqueKeys
 from reports.files import replace
 from reports.scale import ScaleRatio, ScaleServer
 
-_MARGIN = 0.1
-"""By how much an exponent must be beyond the known interval."""
+_MARGIN, _FACTOR = 0.25, 1.5
+"""By how much an exponent must be beyond the known interval, and by what factor the growth: of many
+curves on a busy machine, some are beyond their intervals."""
 _RATIO = 1.1
 """By what factor a ratio must be beyond it."""
 _Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -109,7 +110,8 @@ def compared(
         if now is None or costs[-1].size < before.largest:
             left.append(f"{name}: not measured up to {before.largest:,}, as in the baseline")
             continue
-        if now.exponent.low > before.high + _MARGIN and now.factor.low > before.factor_high:
+        is_steeper = now.exponent.low > before.high + _MARGIN
+        if is_steeper and now.factor.low > before.factor_high * _FACTOR:
             worse.append(
                 f"{name}: the exponent is {now.exponent.value:.2f}"
                 f" [{now.exponent.low:.2f}, {now.exponent.high:.2f}], it was {before.exponent:.2f},"
