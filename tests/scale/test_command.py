@@ -81,9 +81,9 @@ def test_a_growth_that_is_worse_than_the_baseline_fails(tmp_path: Path) -> None:
     baseline = tmp_path / "known.yaml"
     # Reserved jobs are in a list, which has always been linear.
     baseline.write_text(
-        "'touch, reserved jobs': {largest: 1000, exponent: 0, high: 0, factor_high: 1}\n"
+        "'touch, reserved jobs': {largest: 10000, exponent: 0, high: 0, factor_high: 1}\n"
     )
-    only = ("--only=reserved jobs", "--up-to=1000", "--seconds=60")
+    only = ("--only=reserved jobs", "--up-to=10000", "--seconds=20")
     done = command("scale", "--launch", LAUNCH, f"--baseline={baseline}", *only)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "worse than the baseline: touch, reserved jobs: the exponent is" in done.stdout
