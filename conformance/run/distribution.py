@@ -99,9 +99,10 @@ def _balancing(config: pytest.Config, log: Any) -> Any:
 
     class Scheduler(LoadScheduling):  # type: ignore[misc]
         def _send_tests(self, node: Any, num: int) -> None:
-            names = (self.collection[index] for index in self.pending)
-            waiting = takewhile(lambda name: waits(parts_of(name), clock_moves=True), names)
-            num = max(num, sum(1 for _ in waiting))
+            if len(self.pending) == len(self.collection):
+                # Those that wait come first, so that the first process gets them.
+                waiting = takewhile(lambda name: waits(parts_of(name), True), self.collection)
+                num = max(num, sum(1 for _ in waiting))
             known = self.node2pending[node]
             has_long = any(takes_long(self.collection[index]) for index in known)
             for count, index in enumerate(self.pending[:num]):
