@@ -16,7 +16,7 @@ from reports.verdicts import Verdict
 ANSWER_TIMEOUT = 6.0
 """Seconds that a library has for a call; drivers set its own timeout to 1 s, if it has one."""
 HURRIED = 1 / 6
-"""The part of that time which an answer has whose absence is no mismatch."""
+"""The part of that time in which an answer may arrive that need not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,16 +171,8 @@ class CasePlayer:
     def _record(
         self, server: ScriptedServer, driver: Channel, question: str, answer: Answer | None
     ) -> CallRecord:
-        return CallRecord(
-            question=question,
-            answer=answer,
-            commands=[*server.commands],
-            received=bytes(server.received),
-            replies=[*server.replies],
-            histories=[[*history] for history in server.histories],
-            waited=self.timeout,
-            ended=self._ended,
-        )
+        record = server.recorded(question, answer, self.timeout, self._ended)
+        return replace(record, histories=[[*history] for history in server.histories])
 
     def _ask(self, server: ScriptedServer, driver: Channel, question: str) -> Answer | None:
         server.mark()

@@ -46,7 +46,7 @@ PUT_OFF = ("use", "watch", "ignore")
 RESERVES = ("reserve", "reserve-with-timeout")
 """Operations that a library may do by the same command."""
 SERVER_WIDE = ("stats", "stats-tube", "list-tubes")
-"""Commands whose replies also show what a library sends by itself, or has put off."""
+"""Commands whose replies also show commands that a library sends by itself, or later."""
 _TAG = re.compile(r"#(\d+)")
 
 
@@ -204,15 +204,7 @@ class ProgramRun:
             ended = str(error)
             server.transcript.append(f"  {error}")
         self.is_hung = answer is None
-        return CallRecord(
-            question=question,
-            answer=answer,
-            commands=[*server.commands],
-            received=bytes(server.received),
-            replies=[*server.replies],
-            waited=self.timeout,
-            ended=ended,
-        )
+        return server.recorded(question, answer, self.timeout, ended)
 
     def _connect(self) -> Mismatch | None:
         # An earlier client may stay connected for as long as nobody collects it.
@@ -288,7 +280,7 @@ def command(question: str) -> bytes:
 
 
 def _checks(verb: str, reply: Reply, record: CallRecord, is_usual: bool) -> Iterator[Check]:
-    """Yield the checks of an answer whose reply is this one."""
+    """Yield the checks of an answer to a command with this reply."""
     if not is_usual:
         yield fails
     elif reply.word in ("RESERVED", "FOUND"):

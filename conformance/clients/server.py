@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from conformance.clients.checks import CallRecord
 from conformance.clients.driver import Channel
 from conformance.clients.protocol import Answer
 from reference_server.engine import Engine, RecordingLink
@@ -130,6 +131,23 @@ class ScriptedServer:
         self.commands.clear()
         self.received.clear()
         self.replies.clear()
+
+    def recorded(
+        self, question: str, answer: Answer | None, waited: float, ended: str
+    ) -> CallRecord:
+        """Return what the library has sent since :meth:`mark`, and its answer to a question.
+
+        ``waited`` and ``ended``: see :class:`CallRecord`.
+        """
+        return CallRecord(
+            question=question,
+            answer=answer,
+            commands=[*self.commands],
+            received=bytes(self.received),
+            replies=[*self.replies],
+            waited=waited,
+            ended=ended,
+        )
 
     def await_answer(self, driver: Channel, question: str, seconds: float) -> Answer | None:
         """Ask a driver, and serve until it answers; return None if it does not in this time.
