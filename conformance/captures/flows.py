@@ -20,7 +20,7 @@ LATEST = 10**8
 STEP = 32
 """Segments in a row that are more than ``LATEST`` nanoseconds late: the clock was set."""
 _EVERY = 1024
-"""Segments between two searches for connections that wait in vain."""
+"""Segments between two searches for connections that have timed out."""
 
 
 class FlowPart(NamedTuple):

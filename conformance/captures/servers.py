@@ -18,7 +18,7 @@ _MOST_ENDPOINTS = 100_000
 MOST_SERVERS = 1_000
 """Servers that are judged: those that answer most."""
 _LINE = 300
-"""Bytes of a part that are looked at."""
+"""Bytes of a part that are checked."""
 
 
 class ServerSearch:

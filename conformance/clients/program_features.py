@@ -1,7 +1,7 @@
 """The broken requirements that explain what a random program shows.
 
 A program breaks its own requirement only for what no directed case explains. A case explains it if
-the program, made small, has all features of the case: its verb and its reply, for example.
+the program, once shrunk, has all features of the case: its verb and its reply, for example.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The search for a random program that shows what no directed case explains.
 
-A finding is made small by delta debugging, and must show again with a new driver.
+A finding is shrunk by delta debugging, and must show again with a new driver.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ProgramSearch:
     seconds: float = SEARCH_SECONDS
     limit: int = PROGRAMS
     count: int = field(default=0, init=False)
-    """The number of programs that were played, not counting those that were being made small."""
+    """The number of programs that were played, without those of shrinking."""
 
     def run(self, cases: Sequence[ClientCase] = PROGRAM_CASES) -> list[CaseOutcome]:
         """Return the outcomes of some of :data:`PROGRAM_CASES`; raises :class:`DriverEnded`."""

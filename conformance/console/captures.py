@@ -19,7 +19,7 @@ from conformance.captures.strace import HOW, TRACED, Ambiguous, Trace
 from conformance.captures.survey import Survey, survey
 from conformance.console.progress import ProgressBar
 from conformance.traffic.alarms import Alarm
-from conformance.traffic.summary import results, sentences
+from conformance.traffic.summary import notes, results, summary_lines
 from conformance.traffic.view import lines_of
 from conformance.usage import refuse
 from reference_server.profiles import Profile
@@ -128,10 +128,9 @@ def _lines(server: JudgedServer) -> list[str]:
     lines = [title]
     for alarm in server.judge.alarms.kept:
         lines += _with_time(alarm)
-    told = sentences(traffic)
-    at = next((n for n, line in enumerate(told) if line.startswith("note: ")), len(told))
-    lines += [*told[:at], *_unseen(server), *told[at:][:_NOTES]]
-    if more := len(told[at:][_NOTES:]):
+    remarks = notes(traffic)
+    lines += [*summary_lines(traffic), *_unseen(server), *remarks[:_NOTES]]
+    if more := len(remarks[_NOTES:]):
         lines.append(f"and {counted(more, 'note')} more")
     return lines
 

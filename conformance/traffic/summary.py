@@ -71,6 +71,16 @@ def write(traffic: Traffic, folder: Path) -> None:
 
 def sentences(traffic: Traffic) -> list[str]:
     """Return what is printed at the end."""
+    return [*summary_lines(traffic), *notes(traffic)]
+
+
+def notes(traffic: Traffic) -> list[str]:
+    """Return the notices about what could not be judged, each once."""
+    return [f"note: {notice}" for notice in dict.fromkeys(traffic.notices)]
+
+
+def summary_lines(traffic: Traffic) -> list[str]:
+    """Return sentences about all that was judged, and about all alarms."""
     counts = traffic.counts
     lines = [
         f"judged by profile {traffic.profile}: {counted(traffic.connections, 'connection')},"
@@ -83,4 +93,4 @@ def sentences(traffic: Traffic) -> list[str]:
         lines.append(f"not judged to the end: {counted(traffic.unjudged, 'conversation')}")
     if traffic.longest_lag >= 1:
         lines.append(f"the judge was up to {traffic.longest_lag:.1f} s behind")
-    return lines + [f"note: {notice}" for notice in dict.fromkeys(traffic.notices)]
+    return lines
