@@ -103,6 +103,7 @@ _FILE = re.compile(r"\d\d-[a-z]+\.yaml")
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*")
 TITLES = {
     **{f"protocol-{name}": f"protocol-{name}" for name in _STAGES[_STAGES.index("1.12") :]},
+    "manual-1.12": "beanstalkd(1)",
     "seed-000": "Beanstalk Protocol",
     "seed-001": "How Beanstalk handles multiple workers",
     "seed-002": "Beanstalkd中文协议",

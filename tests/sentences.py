@@ -31,6 +31,7 @@ _NAMES = tuple(profiles.PROFILES)
 PROFILES: Mapping[str, tuple[str, ...]] = {
     **{f"protocol-{name}": (name,) for name in _NAMES if name not in ("0.6", "1.4")},
     "protocol-1.4.6": ("1.4",),
+    "manual-1.12": _NAMES[_NAMES.index("1.12") :],
     "seed-000": ("0.6",),
     "seed-001": _NAMES[_NAMES.index("1.2") :],
     "seed-002": ("1.10",),
@@ -66,6 +67,13 @@ def split(text: str) -> list[str]:
         for sentence in map(_plain, _END.split(block))
         if re.search(r"\w", sentence)
     ]
+
+
+def of_manual(page: str) -> str:
+    """Return a manual page without the macros and escapes of roff."""
+    page = re.sub(r"^\.(?:SH|TH) (.*)$", r"\n\1\n", page, flags=re.MULTILINE)
+    page = re.sub(r"^\..*$", "", page, flags=re.MULTILINE)
+    return re.sub(r"\\(?:f[BIR]|%|([-.]))", r"\1", page)
 
 
 def _plain(text: str) -> str:

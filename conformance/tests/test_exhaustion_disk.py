@@ -94,8 +94,7 @@ def _full(
 
 @requirement(
     "exhaustion.disk-put",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "during normal operation, append new jobs and changes in state to the binlog.",
 )
 @configured(binlog=True, heedless=True)
 @pytest.mark.parametrize(
@@ -126,8 +125,7 @@ def test_jobs_that_were_taken_while_the_disk_was_full_are_kept(
 
 @requirement(
     "exhaustion.disk-put",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "during normal operation, append new jobs and changes in state to the binlog.",
 )
 @configured(binlog=True, heedless=True)
 def test_jobs_that_were_taken_while_nothing_could_be_synced_are_kept(
@@ -170,8 +168,7 @@ def _are_kept(server: Target, connect: Connect, shortage: Shortage) -> None:
 
 @requirement(
     "exhaustion.disk-delete",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "during normal operation, append new jobs and changes in state to the binlog.",
 )
 @configured(binlog=True, heedless=True)
 def test_a_job_that_was_deleted_while_the_disk_was_full_does_not_come_back(
@@ -193,8 +190,7 @@ def test_a_job_that_was_deleted_while_the_disk_was_full_does_not_come_back(
 
 @requirement(
     "exhaustion.disk-earlier-jobs",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "Use a binlog to keep jobs on persistent storage in directory path.",
 )
 @configured(binlog=True, heedless=True)
 def test_jobs_from_before_are_kept_when_the_disk_was_full(
@@ -215,8 +211,7 @@ def test_jobs_from_before_are_kept_when_the_disk_was_full(
 
 @requirement(
     "exhaustion.disk-earlier-jobs",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "Use a binlog to keep jobs on persistent storage in directory path.",
 )
 @configured(binlog=True, heedless=True)
 def test_a_job_is_kept_that_was_buried_when_the_disk_was_full(
@@ -235,8 +230,7 @@ def test_a_job_is_kept_that_was_buried_when_the_disk_was_full(
 
 @requirement(
     "exhaustion.disk-earlier-jobs",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "Use a binlog to keep jobs on persistent storage in directory path.",
 )
 @configured(binlog=True, allocations=True)
 def test_jobs_that_change_without_memory_are_kept(
@@ -266,8 +260,7 @@ def test_jobs_that_change_without_memory_are_kept(
 
 @requirement(
     "exhaustion.disk-earlier-jobs",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "Use a binlog to keep jobs on persistent storage in directory path.",
 )
 @configured(binlog=True, allocations=True)
 @pytest.mark.parametrize(
@@ -309,8 +302,8 @@ def test_jobs_are_kept_when_a_server_cannot_start(
 
 @requirement(
     "exhaustion.disk-serves-again",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "Upon startup, beanstalkd will recover any binlog that is present in path, then, during "
+    "normal operation, append new jobs and changes in state to the binlog.",
 )
 @configured(binlog=True, heedless=True)
 def test_when_the_disk_has_room_again_jobs_are_kept(

@@ -22,8 +22,7 @@ from reference_server.wire import (
 
 @requirement(
     "persistence.put",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "Use a binlog to keep jobs on persistent storage in directory path.",
 )
 @configured(binlog=True)
 def test_ready_jobs_are_remembered_with_their_tubes_and_bodies(
@@ -201,8 +200,7 @@ def test_a_job_released_with_a_delay_stays_delayed(
 
 @requirement(
     "persistence.reserved-becomes-ready",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "Upon startup, beanstalkd will recover any binlog that is present in path",
 )
 @configured(binlog=True)
 def test_a_reserved_job_is_ready_again(

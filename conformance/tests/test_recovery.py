@@ -32,8 +32,7 @@ KICKED = 20
 
 @requirement(
     "persistence.kill",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "during normal operation, append new jobs and changes in state to the binlog.",
 )
 @configured(binlog=True)
 def test_what_was_answered_is_remembered_by_a_server_that_was_killed(
@@ -56,8 +55,7 @@ def test_what_was_answered_is_remembered_by_a_server_that_was_killed(
 
 @requirement(
     "persistence.kill",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "during normal operation, append new jobs and changes in state to the binlog.",
 )
 @configured(binlog=True)
 def test_the_last_thing_that_was_answered_is_remembered(
@@ -82,8 +80,8 @@ def test_the_last_thing_that_was_answered_is_remembered(
 
 @requirement(
     "persistence.again",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "Upon startup, beanstalkd will recover any binlog that is present in path, then, during "
+    "normal operation, append new jobs and changes in state to the binlog.",
 )
 @configured(binlog=True)
 def test_what_was_remembered_once_is_remembered_again(
@@ -109,8 +107,7 @@ def test_what_was_remembered_once_is_remembered_again(
 
 @requirement(
     "persistence.many-jobs",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "Upon startup, beanstalkd will recover any binlog that is present in path",
 )
 @configured(binlog=True)
 def test_of_many_jobs_all_are_remembered_that_were_not_deleted(
@@ -128,8 +125,8 @@ def test_of_many_jobs_all_are_remembered_that_were_not_deleted(
 
 @requirement(
     "persistence.many-delays",
-    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
-    "jobs.",
+    "<delay> is an integer number of seconds to wait before putting the job in the ready queue."
+    ' The job will be in the "delayed" state during this time.',
 )
 @configured(binlog=True)
 def test_many_delays_end_as_they_would_have_without_a_restart(

@@ -10,9 +10,10 @@ import pytest
 
 from conformance.catalogue import catalogue
 from reference_server import profiles
-from tests.sentences import PROFILES, Sentence, differences, documents, split, untestable
+from tests.sentences import PROFILES, Sentence, differences, documents, of_manual, split, untestable
 
 INSTALLED = Path("/usr/share/doc/beanstalkd/protocol.txt.gz")
+MANUAL = Path("/usr/share/man/man1/beanstalkd.1.gz")
 SPOKEN: defaultdict[Sentence, list[str]] = defaultdict(list)
 for name, kept in documents().items():
     for sentence in kept:
@@ -74,6 +75,12 @@ def test_what_is_a_must_in_a_profile_is_said_by_a_document_of_that_profile(profi
 def test_the_installed_protocol_text_is_the_one_that_is_kept() -> None:
     text = gzip.decompress(INSTALLED.read_bytes()).decode()
     assert list(differences("protocol-1.12", text)) == []
+
+
+@pytest.mark.skipif(not MANUAL.exists(), reason="the manual of beanstalkd is not installed")
+def test_the_installed_manual_is_the_one_that_is_kept() -> None:
+    page = gzip.decompress(MANUAL.read_bytes()).decode()
+    assert list(differences("manual-1.12", of_manual(page))) == []
 
 
 def test_a_sentence_that_is_missing_or_changed_is_found() -> None:
