@@ -24,8 +24,8 @@ _ALONE = ("--pyargs", "--noconftest", *_QUICK, *_QUIET)
 """A conftest.py of the current folder is for other tests."""
 SUITE = ("conformance", "fuzz", *_ALONE)
 """All tests."""
-_TESTS = r"[^-].*(::|\.py$)|(conformance|fuzz)\."
-"""Words that name tests: ``MODULE::TEST``, a module or a file."""
+_TESTS = r"@|[^-].*(::|\.py$)|(conformance|fuzz)\."
+"""Words that name tests: ``MODULE::TEST``, a module or a file; with ``@``, a list of them."""
 _TARGET = {
     "target": {"metavar": "ADDRESS", "help": "a server that runs: HOST:PORT or unix:/path"},
     "launch": {
@@ -44,6 +44,7 @@ _PYTEST = """
 \b
 Options of pytest work, too:
   MODULE, MODULE::TEST all tests of a module, or one test, as failures name it
+  @FILE                the tests that are listed in a file
   -k EXPRESSION        requirements and tests by name: -k put. or -k put.body-limit
   -m LEVEL             requirements of a level: must or de_facto
   -n N                 in so many processes; a whole run of --launch has up to 4, else 1

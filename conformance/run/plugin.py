@@ -293,6 +293,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     missing = suite.missing(pyfuncitem)
     outcome = Outcome(missing) if missing else suite.outcome(pyfuncitem)
     observation = _observe(pyfuncitem, outcome)
+    if isinstance(outcome.error, Deviation) and not isinstance(outcome.error, TargetLost):
+        observation = _with_company(pyfuncitem, observation)
     pyfuncitem.user_properties += observation.properties()
     for loss in suite.late():
         pyfuncitem.user_properties.append(belated_property(pyfuncitem.config, _late(*loss)))
@@ -321,7 +323,7 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
         evidence = gather(
             deviation,
             outcome,
-            _reproduce(item),
+            _reproduce(item, test_id(item)),
             test_id(item),
             item.config.stash[_KEEPER],
             suite.target.profile,
@@ -357,6 +359,19 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
     )
     known = observation.is_known(item.config.stash[_BASELINE])
     return replace(observation, test=test.model_copy(update={"known": known}))
+
+
+def _with_company(item: pytest.Function, found: Observation) -> Observation:
+    """Return a finding with a command that reproduces it, if that needs other tests, too."""
+    test = found.test
+    if test.evidence is None or test.known:
+        return found
+    names = [test_id(other) for other in item.config.stash[_SUITE].company(item)]
+    if not names or not (file := item.config.stash[_KEEPER].keep_company(test.id, names)):
+        return found
+    command = clean(shlex.join(_reproduce(item, f"@{file}")))
+    evidence = test.evidence.model_copy(update={"reproduce": command})
+    return replace(found, test=test.model_copy(update={"evidence": evidence}))
 
 
 def _late(item: pytest.Function, outcome: Outcome) -> pytest.TestReport:
@@ -434,8 +449,8 @@ def _in_short(observation: Observation) -> str:
     return f"{observation.test.verdict.words}: {observation.test.reason}"
 
 
-def _reproduce(item: pytest.Item) -> list[str]:
-    """Return the command that runs a test again, of the program that has run it now."""
+def _reproduce(item: pytest.Item, tests: str) -> list[str]:
+    """Return the command that runs tests again, of the program that has run one of them now."""
     program = shlex.split(item.config.getini("beanstalk_program"))
     options = item.config.stash[_SUITE].options
     chosen = options.chosen
@@ -446,4 +461,4 @@ def _reproduce(item: pytest.Item) -> list[str]:
     if "--pyargs" not in program:
         # There, the options of the plugin have short names.
         chosen = [word.replace("--beanstalk-", "--", 1) for word in chosen]
-    return [*program, test_id(item), *chosen]
+    return [*program, tests, *chosen]

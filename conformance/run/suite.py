@@ -106,6 +106,8 @@ class Suite:
         self._left = ""
         self._identity: tuple[Target, results.TargetRecord] | None = None
         self._overlapped: list[Overlapped] | None = None
+        self._trials = ShrinkBudget(EACH, IN_ALL)
+        """The time for trying whether what failed in company fails alone."""
         self._round_trip = 0.0
 
     def start(self) -> Target:
@@ -276,6 +278,21 @@ class Suite:
         outcome.health += remarks(outcome.reported, outcome.transcript, FOLDER)
         others = max(self._others(), int(overlapped is not None))
         return self.losses.after(item, outcome, self.target, others, again)
+
+    def company(self, item: pytest.Function) -> list[pytest.Item]:
+        """Return all tests that ran together, if one of them fails only then; else nothing.
+
+        The test is run once more, alone, as long as there is time for that.
+        """
+        together = next((each for each in self._overlapped or () if item.nodeid in each), None)
+        if together is None or not self._trials.left:
+            return []
+        self._join()
+        with self._trials.spent(self.target.cpu_time):
+            alone = self._run(item)
+        if isinstance(alone.error, Deviation):
+            return []
+        return [other for other in item.session.items if other.nodeid in together]
 
     def late(self) -> list[Loss]:
         """Return tests that turn out to have ended the target after they were over."""

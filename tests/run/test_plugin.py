@@ -167,6 +167,33 @@ def test_the_command_that_reproduces_a_failure_works_where_others_have_our_names
     assert "= 1 failed in " in again.stdout
 
 
+CONFUSED = """
+from reference_server.wire import NOT_FOUND
+
+wake_up = Model._wake_up
+
+def confused(model, conn):
+    wake_up(model, conn)
+    if any(other.timeout_at for tube in model.tubes for other in tube.waiting):
+        model._outputs[-1] = conn.id, NOT_FOUND
+
+Model._wake_up = confused
+"""
+"""The change of a server that answers wrongly while several clients wait."""
+
+
+def test_what_fails_only_while_other_tests_run_is_reproduced_with_these(tmp_path: Path) -> None:
+    launch = f"--launch={changed_server(tmp_path, CONFUSED)}"
+    done = suite(launch, "--clock=real", "-k", "test_a_reserve_times_out", cwd=tmp_path)
+    (command, *_) = re.findall("REPRODUCE (.*)", done.stdout)
+    _, _, tests, *options = shlex.split(command)
+    names = (tmp_path / tests.removeprefix("@")).read_text().splitlines()
+    assert len(names) > 1
+    assert suite(names[0], *options, cwd=tmp_path).returncode == 0
+    again = suite(tests, *options, cwd=tmp_path)
+    assert (again.returncode, "OBSERVED  NOT_FOUND" in again.stdout) == (1, True)
+
+
 def test_a_failure_in_pytest_is_reproduced_by_pytest(liar: int) -> None:
     command = [sys.executable, "-m", "pytest", "--pyargs", "conformance", "-q", "-k", FAST]
     chosen = [f"--target=127.0.0.1:{liar}", "-p", "no:cacheprovider"]
