@@ -23,6 +23,7 @@ from reports.results import Diagram, Measured, RequirementRecord, Results, Test
 from reports.shares import by_section, share
 from reports.slugs import shortened, slug
 from reports.source import by_need, lost, percent, stretch, totals
+from reports.template_cache import TemplateCache
 from reports.verdicts import CLIENT_LEVELS, SERVER_LEVELS, Verdict
 from reports.words import by_numbers, counted
 from reports.worlds import stretches, transitions
@@ -73,6 +74,7 @@ def _environment() -> Environment:
         loader=PackageLoader("reports", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
+        bytecode_cache=TemplateCache(),
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -11,6 +11,7 @@ from reports.crashes import tried
 from reports.grouping import Group, grouped
 from reports.results import RequirementRecord, Results
 from reports.source import totals
+from reports.template_cache import TemplateCache
 from reports.verdicts import Verdict
 
 MOST = 25
@@ -47,6 +48,7 @@ _TEXTS = Environment(
     # Nothing is HTML here; what the target said goes through `code`.
     autoescape=False,
     undefined=StrictUndefined,
+    bytecode_cache=TemplateCache(),
     trim_blocks=True,
     lstrip_blocks=True,
     keep_trailing_newline=True,
