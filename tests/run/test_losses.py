@@ -51,9 +51,14 @@ def _failed(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("soon", "event"), [(SOON, "Connected"), ("pass", "HalfClose"), ("pass", "Connected")]
+    ("soon", "event", "how"),
+    [
+        (SOON, "Connected", "--clock=real"),
+        ("pass", "HalfClose", "-n2"),
+        ("pass", "Connected", "--clock=real"),
+        ("pass", "Connected", "-n2"),
+    ],
 )
-@pytest.mark.parametrize("how", ["--clock=real", "-n2"])
 def test_a_crash_after_the_last_reply_is_that_of_its_test(
     tmp_path: Path, soon: str, event: str, how: str
 ) -> None:

@@ -30,6 +30,7 @@ from conformance.small_worlds.view import StateView
 from conformance.small_worlds.visit import Visit, worlds_for
 from conformance.small_worlds.world import WORLDS, World
 from conformance.target.builtin import BuiltIn
+from conformance.target.launched_target import LaunchedTarget
 from conformance.target.starvation import CpuTime
 from conformance.target.target import Remote
 from conformance.tests.test_small_worlds import test_any_transition as any_transition
@@ -43,6 +44,7 @@ from reference_server.wire import Put, Reply
 from reports.worlds import stretches
 from tests import ROOT
 from tests.machine import ThisMachine
+from tests.servers import BEANSTALKD_COMMAND, needs_beanstalkd
 
 SMALL = ("times of jobs", "two that wait", "draining")
 
@@ -363,13 +365,14 @@ def test_a_fault_that_only_tours_find_is_found(name: str) -> None:
         any_transition(target, Transcript(), Exploration(100))
 
 
+@needs_beanstalkd
 def test_a_run_takes_all_transitions_with_an_empty_cache(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delattr(recorded_tour, "Explorer")
     exploration = Exploration(Options("", "", "auto").examples)
-    with closing(BuiltIn()) as target:
+    with closing(LaunchedTarget(BEANSTALKD_COMMAND)) as target:
         assert any_transition(target, Transcript(), exploration) == ""
     assert len(exploration.worlds) == len(WORLDS)
     assert all(world.taken == world.transitions for world in exploration.worlds)
