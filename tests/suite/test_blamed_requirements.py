@@ -40,6 +40,7 @@ from reference_server.state import Client
 from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
+    NOT_IGNORED,
     UNKNOWN_COMMAND,
     Body,
     Malformed,
@@ -331,6 +332,34 @@ def test_what_is_blocked_neither_comes_back_nor_goes_away() -> None:
     assert [entry.requirement.slug for entry in tally.deviations(known=False)] == ["delete.ready"]
     assert tally.updated_baseline()["put.inserted"] == baseline["put.inserted"]
     assert "put.inserted" not in _tally({}).updated_baseline()
+
+
+class _KeepsTheLastTube(Model):
+    """Ignores nothing as long as a client watches one tube only, whichever it names."""
+
+    def _ignore(self, conn: Client, name: str) -> Reply:
+        return NOT_IGNORED if len(conn.watch) == 1 else super()._ignore(conn, name)
+
+
+def test_concurrent_clients_find_nothing_that_a_directed_test_explains() -> None:
+    names = ("test_ignoring_a_tube_that_is_not_watched_changes_nothing", "test_any_overlap")
+    chosen = [one for name in names for one in cases() if one.name == name]
+    found: list[Found] = []
+    fault = Fault("", "other", model=_KeepsTheLastTube)
+    with contextlib.closing(BuiltIn(fault=fault, limits=LIMITS)) as server:
+        server.probe(NEWEST)
+        for one in chosen:
+            arguments = dict(one.arguments)
+            if "exploration" in arguments:
+                arguments["exploration"] = Exploration(20)
+            error = running.run(one.test, arguments, server).error
+            assert isinstance(error, Deviation)
+            slugs = sorted(one.slugs)
+            test = case(slugs[0], Verdict.FAIL, requirements=slugs)
+            found.append((test, blame_of(error, server.traits)))
+    directed, overlap = _attributed(*found)
+    assert not directed.blocked
+    assert overlap.blocked == {"protocol.any-overlap": "ignore.unwatched-tube"}
 
 
 def test_random_conversations_are_blocked_by_a_missing_key_of_stats() -> None:
