@@ -40,9 +40,9 @@ from reference_server.state import Client
 from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
-    NOT_IGNORED,
     UNKNOWN_COMMAND,
     Body,
+    Command,
     Malformed,
     Put,
     Reply,
@@ -181,12 +181,26 @@ class _KickKicksBuried(Model):
         return super()._kick(conn, bound if conn.use.buried else 0)
 
 
+class _RepeatsInserted(Model):
+    """Sends the reply to a put once more, as soon as the client sends its next command."""
+
+    def _end_put(self, conn: Client, body: Body) -> None:
+        super()._end_put(conn, body)
+        self._repeated = getattr(self, "_repeated", {}) | {conn.id: self._outputs[-1]}
+
+    def _command(self, conn: Client, command: Command) -> None:
+        if repeated := getattr(self, "_repeated", {}).pop(conn.id, None):
+            self._outputs.append(repeated)
+        super()._command(conn, command)
+
+
 SERVERS: Mapping[str, Fault] = {
     "no use": Fault("", "other", reader=_NoUse),
     "no put": Fault("", "other", reader=_NoPut),
     "silent at touch": silent_at("touch"),
     "silent at peek-buried": silent_at("peek-buried"),
     "kicks no delayed jobs": Fault("", "other", _KickKicksBuried),
+    "repeats a reply": Fault("", "other", _RepeatsInserted),
     "wrong order": FAULTS["priorities-are-compared-as-if-they-had-31-bits"],
 }
 SECTIONS = ("use", "put", "kick", "bury", "touch", "peek")
@@ -278,6 +292,13 @@ def test_a_command_that_does_not_work_breaks_one_requirement(name: str, broken: 
     assert Verdict.BLOCKED in found.values()
 
 
+def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> None:
+    found = _verdicts("repeats a reply", _chosen(("bury", "touch")))
+    broken = {slug for slug, verdict in found.items() if verdict is Verdict.FAIL}
+    assert broken == {"protocol.serial-replies"}
+    assert found["bury.buried"] is Verdict.BLOCKED
+
+
 def test_no_verdict_depends_on_the_words_of_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = random.Random(2).sample(_chosen(), 25)
     names = [*SERVERS, *random.Random(1).sample(sorted(found_by_tests()), 12 - len(SERVERS))]
@@ -332,34 +353,6 @@ def test_what_is_blocked_neither_comes_back_nor_goes_away() -> None:
     assert [entry.requirement.slug for entry in tally.deviations(known=False)] == ["delete.ready"]
     assert tally.updated_baseline()["put.inserted"] == baseline["put.inserted"]
     assert "put.inserted" not in _tally({}).updated_baseline()
-
-
-class _KeepsTheLastTube(Model):
-    """Ignores nothing as long as a client watches one tube only, whichever it names."""
-
-    def _ignore(self, conn: Client, name: str) -> Reply:
-        return NOT_IGNORED if len(conn.watch) == 1 else super()._ignore(conn, name)
-
-
-def test_concurrent_clients_find_nothing_that_a_directed_test_explains() -> None:
-    names = ("test_ignoring_a_tube_that_is_not_watched_changes_nothing", "test_any_overlap")
-    chosen = [one for name in names for one in cases() if one.name == name]
-    found: list[Found] = []
-    fault = Fault("", "other", model=_KeepsTheLastTube)
-    with contextlib.closing(BuiltIn(fault=fault, limits=LIMITS)) as server:
-        server.probe(NEWEST)
-        for one in chosen:
-            arguments = dict(one.arguments)
-            if "exploration" in arguments:
-                arguments["exploration"] = Exploration(20)
-            error = running.run(one.test, arguments, server).error
-            assert isinstance(error, Deviation)
-            slugs = sorted(one.slugs)
-            test = case(slugs[0], Verdict.FAIL, requirements=slugs)
-            found.append((test, blame_of(error, server.traits)))
-    directed, overlap = _attributed(*found)
-    assert not directed.blocked
-    assert overlap.blocked == {"protocol.any-overlap": "ignore.unwatched-tube"}
 
 
 def test_random_conversations_are_blocked_by_a_missing_key_of_stats() -> None:
