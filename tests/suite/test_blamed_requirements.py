@@ -194,6 +194,14 @@ class _RepeatsInserted(Model):
         super()._command(conn, command)
 
 
+class _OneError(RequestReader):
+    """Answers an unknown command as it answers a malformed one."""
+
+    def parse(self, line: bytes) -> Request:
+        request = super().parse(line)
+        return Malformed(BAD_FORMAT) if request == Malformed(UNKNOWN_COMMAND) else request
+
+
 SERVERS: Mapping[str, Fault] = {
     "no use": Fault("", "other", reader=_NoUse),
     "no put": Fault("", "other", reader=_NoPut),
@@ -297,6 +305,18 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
     broken = {slug for slug, verdict in found.items() if verdict is Verdict.FAIL}
     assert broken == {"protocol.serial-replies"}
     assert found["bury.buried"] is Verdict.BLOCKED
+
+
+def test_a_wrong_error_breaks_the_requirement_of_that_error_only() -> None:
+    names = (
+        "test_a_line_of_224_bytes_is_not_too_long",
+        "test_after_each_error_in_a_pipeline_the_next_command_is_read",
+    )
+    chosen = [one for one in cases() if one.name in names]
+    with contextlib.closing(BuiltIn(fault=Fault("", "o", reader=_OneError))) as server:
+        errors = [running.run(one.test, one.arguments, server).error for one in chosen]
+    owners = [error.owner for error in errors if isinstance(error, Deviation)]
+    assert owners == ["error.unknown-command"] * 2
 
 
 def test_no_verdict_depends_on_the_words_of_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
