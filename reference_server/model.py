@@ -90,7 +90,9 @@ class Model(Lifecycle):
         elif isinstance(event, Body):
             self._end_put(self.connections[conn], event)
         elif isinstance(event, Malformed):
-            if event.counts:
+            if event.counts == "put":
+                self._count_put(has_failed=True)
+            elif event.counts:
                 self.commands[event.counts] += 1
             self._outputs.append((conn, event.reply))
         elif isinstance(event, Connected):
@@ -132,6 +134,8 @@ class Model(Lifecycle):
         """Make the jobs of a client that has left ready again ("Worker Commands": reserve)."""
         if conn.incoming is not None:
             self._deref(conn.incoming.tube)
+            if not self.profile.counts_failed_puts:
+                self._count_put(has_failed=True)
         if conn.waiting:
             self._stop_waiting(conn)
         jobs = conn.reserved
@@ -152,9 +156,11 @@ class Model(Lifecycle):
 
     def _put(self, conn: Client, put: Put) -> None:
         """Take the line of a put; what is too big is refused later ("Producer Commands": put)."""
-        self.commands["put"] += 1
         if put.size > self.max_job_size:
+            self._count_put(has_failed=True)
             return
+        if self.profile.counts_failed_puts:
+            self.commands["put"] += 1
         conn.producer = True
         ttr = max(put.ttr, 1)
         conn.incoming = Job(self.next_id, put.pri, put.delay, ttr, conn.use, self.now)
@@ -162,8 +168,16 @@ class Model(Lifecycle):
         self.next_id += 1
 
     def _end_put(self, conn: Client, body: Body) -> None:
+        is_begun = conn.incoming is not None
         reply = self._refuse(conn) if body.lacks_memory else self._body(conn, body.data)
+        if is_begun and not self.profile.counts_failed_puts:
+            self._count_put(has_failed=reply.word not in ("INSERTED", "BURIED"))
         self._outputs.append((conn.id, reply))
+
+    def _count_put(self, *, has_failed: bool) -> None:
+        """Count a put that was not counted before ("Other Commands": stats)."""
+        is_open = has_failed and not self.profile.counts_failed_puts
+        self.commands["put"] += self.choose((0, 1)) if is_open else 1
 
     def _refuse(self, conn: Client) -> Reply:
         """Forget a job for which there is no memory ("Protocol": errors)."""

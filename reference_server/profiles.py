@@ -51,8 +51,10 @@ class Profile:
     stats are about a job if they name one. ``deadline_soon``: who holds a job that is about to
     time out is not made to wait. ``skips_big_bodies``: a put that is too big is answered after its
     body, which is skipped; else at once. ``raises_ttr``: a ttr of 0 becomes 1; else it is open
-    whether there is any time to run. ``max_jobs_ready``: so many jobs fit into the ready
-    queue, None if there is no limit. ``dialect``: what a fork has otherwise.
+    whether there is any time to run. ``counts_failed_puts``: stats count each put as soon as its
+    line has arrived; else those that succeed, and it is open whether they count others.
+    ``max_jobs_ready``: so many jobs fit into the ready queue, None if there is no limit.
+    ``dialect``: what a fork has otherwise.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Profile:
     deadline_soon: bool = True
     skips_big_bodies: bool = True
     raises_ttr: bool = True
+    counts_failed_puts: bool = True
     max_jobs_ready: int | None = None
     max_name: int = 200
     name_chars: bytes = NAME_CHARS
@@ -156,6 +159,7 @@ V0_6 = Profile(
     deadline_soon=False,
     skips_big_bodies=False,
     raises_ttr=False,
+    counts_failed_puts=False,
     max_jobs_ready=2**24,
     # What is longer than any well-formed line: beanstalkd 0.6 takes no more either.
     max_line=54,
@@ -244,6 +248,7 @@ V1_8 = replace(
     version="1.8",
     commands=V1_5.commands | commands_of("1.8"),
     half_close=True,
+    counts_failed_puts=True,
 )
 V1_9 = replace(
     V1_8,

@@ -319,13 +319,15 @@ class Connection(UsualCommands):
 
         Then the reply to the last command is yet to come, which it does at once.
         """
-        if kind is OutcomeKind.WRONG_REPLY and self._answered == len(self._asked):
-            end = time.monotonic() + self._limits.soon
-            self._wait_until(
-                lambda: bool(self._arrivals) or self.stopped, lambda: end - time.monotonic()
-            )
-            return bool(self._arrivals)
-        return kind is OutcomeKind.NOT_A_REPLY or bool(self._reader.pending)
+        if kind is not OutcomeKind.WRONG_REPLY:
+            return kind is OutcomeKind.NOT_A_REPLY or bool(self._reader.pending)
+
+        def is_surplus() -> bool:
+            return self._answered + len(self._arrivals) > len(self._asked)
+
+        end = time.monotonic() + self._limits.soon
+        self._wait_until(lambda: is_surplus() or self.stopped, lambda: end - time.monotonic())
+        return is_surplus()
 
     def command(self, index: int) -> str:
         """Return the command that the reply with this number belongs to."""

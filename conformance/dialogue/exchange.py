@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
-from conformance.usual_answers import key_requirement
+from conformance.usual_answers import IN_STEP, key_requirement
 from conformance.verdict import Deviation, NotOffered, OutcomeKind, Step
 from reference_server.commands import COMMANDS
 from reference_server.wire import OK, Reply
@@ -204,9 +204,26 @@ class Exchange:
         deviation = Deviation(
             expected, str(reply), arrival.position, conclusive=timeless, step=step
         )
-        if reply.word not in self._role.answers:
+        if self._is_repeated(reply.word):
+            deviation.owner = IN_STEP
+        elif reply.word not in self._role.answers:
             self._blame(deviation)
         return deviation
+
+    def _is_repeated(self, word: str) -> bool:
+        """Tell whether this word answers the command before once more, and a reply follows it.
+
+        After a command under test, that is the doing of this command.
+        """
+        connection = self._connection
+        if self._index == 0 or (self._role.owner and connection.has_tested):
+            return False
+        before, mine = (
+            COMMANDS[verb].replies if (verb := connection.command(index)) in COMMANDS else ()
+            for index in (self._index - 1, self._index)
+        )
+        is_foreign = word in before and word not in mine
+        return is_foreign and connection.is_out_of_step(OutcomeKind.WRONG_REPLY)
 
     def is_pending(self) -> None:
         """Expect that the command has not been answered yet."""

@@ -7,9 +7,11 @@ and one that waits uses nearly none.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from conformance.target.resources import Resources
+from conformance.target.starvation import CpuTime
 
 WINDOW = 0.1
 """Seconds in which it is observed whether a server rests."""
@@ -41,9 +43,20 @@ class Need(NamedTuple):
 
 def unrest(resources: Resources, windows: int = WINDOWS) -> list[Need]:
     """Return the windows in which a server worked for nobody; none if it rested in any."""
+    return _unrest(resources.cpu_time, resources.written, windows)
+
+
+def spins(cpu_time: Callable[[], CpuTime]) -> bool:
+    """Tell whether a server runs all the time, though nobody sends anything."""
+    return bool(_unrest(cpu_time, int, WINDOWS))
+
+
+def _unrest(
+    cpu_time: Callable[[], CpuTime], written: Callable[[], int], windows: int
+) -> list[Need]:
     found: list[Need] = []
     for _ in range(windows):
-        found.append(_need(resources))
+        found.append(_need(cpu_time, written))
         if found[-1].is_rest:
             return []
     return found
@@ -56,12 +69,12 @@ def seems_restless(resources: Resources) -> bool:
     return resources.cpu_time().ran - before > RUNS * MOMENT
 
 
-def _need(resources: Resources) -> Need:
-    begun, before, written = time.monotonic(), resources.cpu_time(), resources.written()
+def _need(cpu_time: Callable[[], CpuTime], written: Callable[[], int]) -> Need:
+    begun, before, earlier = time.monotonic(), cpu_time(), written()
     time.sleep(WINDOW)
-    seconds, now = time.monotonic() - begun, resources.cpu_time()
+    seconds, now = time.monotonic() - begun, cpu_time()
     needed, ran = now.wanted - before.wanted, now.ran - before.ran
-    return Need(needed / seconds, ran / seconds, resources.written() - written)
+    return Need(needed / seconds, ran / seconds, written() - earlier)
 
 
 def share(needs: list[Need]) -> str:

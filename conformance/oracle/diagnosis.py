@@ -138,7 +138,7 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     """Return the diagnosis of the violation that the last of these messages shows."""
     expected = " or ".join(violation.expected)
     behind = last_command(entries)
-    step = _step(violation, behind)
+    step = step_of(violation, behind)
     lost = Diagnosis(expected, violation.observed, behind=behind, step=step, fate=violation.fate)
     if lost.is_loss:
         # Nothing that anybody sends may end a server.
@@ -172,10 +172,11 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     )
 
 
-def _step(violation: Violation, command: str) -> Step:
-    """Return the exchange that a violation is about, by the command that was sent last."""
+def step_of(violation: Violation, last: str = "") -> Step:
+    """Return the exchange that a violation is about; ``last``: the command that was sent last."""
     words = tuple(sorted({_word(expected) for expected in violation.expected}))
-    if len(words) == 1 and words[0] in _USUAL:
+    command = violation.command or last
+    if not violation.command and len(words) == 1 and words[0] in _USUAL:
         # What was sent last may be the next command already.
         command = _USUAL[words[0]]
     if violation.is_silence:

@@ -350,8 +350,11 @@ class ConcurrentHistory(Transitions):
             for other, reply in self._misfits
             if other == heard
         )
-        observed, mark = (NOTHING, -1) if heard is None else (str(heard.reply), heard.mark)
-        return Violation(list(expected), observed, mark)
+        if heard is None:
+            return Violation(list(expected), NOTHING, -1)
+        asked = self._asked[heard.conn][heard.number]
+        command = asked.verb if isinstance(asked, Command) else ""
+        return Violation(list(expected), str(heard.reply), heard.mark, command=command)
 
 
 def _changes_nothing(reply: Reply) -> bool:

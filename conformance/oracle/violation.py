@@ -18,17 +18,24 @@ UNASKED = "no reply without a request"
 class Violation(Exception):
     """The target did what no state allows; ``expected`` is what the states would have given.
 
-    ``mark``: the number that was given to the message that shows it.
+    ``mark``: the number that was given to the message that shows it. ``command``: the first word of
+    what was answered, empty if that is not known.
     """
 
     def __init__(
-        self, expected: Sequence[str], observed: str, mark: int = 0, fate: Fate | None = None
+        self,
+        expected: Sequence[str],
+        observed: str,
+        mark: int = 0,
+        fate: Fate | None = None,
+        command: str = "",
     ) -> None:
         self.expected, self.observed = tuple(map(printable, expected)), printable(observed)
         super().__init__(f"expected {' or '.join(self.expected)}, observed {self.observed}")
         self.mark = mark
         self.fate = fate
         """The fate of the target, if that is the observation."""
+        self.command = command
 
     @property
     def kind(self) -> tuple[str, str]:

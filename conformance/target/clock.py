@@ -33,6 +33,8 @@ _FEWER, _OFTEN = 4, 3
 """One in so many seconds is waited for a server that hangs, and how often it must have hung."""
 _LEAST = 0.05
 """Seconds that such a server gets in any case."""
+_REST, _NAP = 0.5, 0.0005
+"""Seconds that a server gets to go to sleep after its last reply, and those between two looks."""
 FOLDER = "beanstalk-conformance-clock-"
 """The beginning of the names of the folders of clocks."""
 _SHARED_MEMORY = Path("/dev/shm")
@@ -196,6 +198,8 @@ class FakeClock(ControlledClock):
         # Early, as a server may count nanoseconds in 64 bits: up to the year 2262.
         self._start = self._now = 10**16
         self._looks: Looks | None = None
+        self._pid = 0
+        self._restless = 0
         self._write()
 
     def environment(self) -> Mapping[str, str]:
@@ -215,6 +219,7 @@ class FakeClock(ControlledClock):
 
     def read_back(self, pid: int) -> bool:
         """Begin to read what the clock of this process shows; return whether that can be done."""
+        self._pid, self._restless = pid, 0
         with contextlib.suppress(OSError, ValueError):
             self._looks = Looks(pid)
         return self._looks is not None
@@ -230,6 +235,20 @@ class FakeClock(ControlledClock):
         self._now += round(seconds * 1e9)
         self._write()
         self.settle()
+
+    def settle(self, seconds: float = math.inf) -> bool:
+        """Do as any attendant, and then wait until the server sleeps.
+
+        Some servers handle all requests that arrive meanwhile before they look at their clock.
+        """
+        is_alive = super().settle(seconds)
+        # One that spins is not waited for again and again.
+        if is_alive and self._restless < _OFTEN:
+            end = time.monotonic() + _REST
+            while not (is_asleep := _is_asleep(self._pid)) and time.monotonic() < end:
+                time.sleep(_NAP)
+            self._restless = 0 if is_asleep else self._restless + 1
+        return is_alive
 
     def _set_step(self, step: int) -> None:
         shown = self._now + self._looked()
@@ -261,6 +280,16 @@ class Looks:
         """Return the looks so far."""
         (count,) = _COUNTER.unpack_from(self._memory)
         return int(count)
+
+
+def _is_asleep(pid: int) -> bool:
+    """Tell whether no thread of a process runs or is to run, as far as the system tells."""
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:
+                if file.read().rpartition(b") ")[2].startswith(b"R"):
+                    return False
+    return True
 
 
 def clear_leftovers() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Iterable, Iterator
@@ -79,8 +80,8 @@ class KnownLine(NamedTuple):
 def known_line(address: Address, limit: float) -> KnownLine | None:
     """Return a line that a server answers as a beanstalk server does, if there is any.
 
-    One that changes nothing is preferred. All are sent at once, as each may take ``limit``
-    seconds.
+    One that gets no second reply is preferred, and then one that changes nothing. All are sent at
+    once, as each may take ``limit`` seconds.
     """
     asked = {one.probe: one.replies for one in COMMANDS.values() if one.probe is not None}
     probes = {line: asked[line] for line in (*NEUTRAL, *asked)}
@@ -89,9 +90,11 @@ def known_line(address: Address, limit: float) -> KnownLine | None:
         return _answers(address, line, probes[line], limit)
 
     with ThreadPoolExecutor(len(probes)) as pool:
-        line = next(itertools.compress(probes, pool.map(is_answered, probes)), None)
-    if line is None:
+        answered = [*itertools.compress(probes, pool.map(is_answered, probes))]
+    if not answered:
         return None
+    once = (line for line in answered if _is_answered_once(address, line, limit))
+    line = next(once, answered[0])
     is_neutral = line in NEUTRAL and _answers(address, line, ("NOT_FOUND",), limit)
     return KnownLine(line, line if is_neutral else None)
 
@@ -99,6 +102,14 @@ def known_line(address: Address, limit: float) -> KnownLine | None:
 def answers(address: Address, line: bytes, limit: float) -> bool:
     """Tell whether a server answers a command with one of the replies that it has."""
     return _answers(address, line, COMMANDS[line.split()[0].decode()].replies, limit)
+
+
+def _is_answered_once(address: Address, line: bytes, limit: float) -> bool:
+    """Tell whether nothing follows the reply to a line within ``limit`` seconds."""
+    with contextlib.suppress(OSError, EOFError, ProtocolError), visit(address, limit) as client:
+        ask(client, line, limit, tells_priority=None)
+        return not client.receive_within(limit)
+    return False
 
 
 def _news(address: Address, limit: float) -> tuple[dict[Profile, str], dict[Profile, str], bytes]:

@@ -7,6 +7,7 @@ from random import Random
 
 from conformance.catalogue import requirement
 from conformance.dialogue.scenario import NewTube
+from conformance.oracle.diagnosis import step_of
 from conformance.oracle.invariants import Ledger, NotReleased
 from conformance.oracle.linearizability import Misplaced
 from conformance.oracle.violation import Violation
@@ -50,7 +51,8 @@ def test_any_overlap(
             mark = crowd.show(transcript, violation)
             expected = " or ".join(violation.expected)
             observed = f"{violation.observed}, {clients} clients at work; {AS_SEEN}"
-            deviation = Deviation(expected, observed, mark, conclusive=True)
+            step = step_of(violation)
+            deviation = Deviation(expected, observed, mark, conclusive=True, step=step)
             deviation.whole = crowd.whole(violation)
             deviation.de_facto = isinstance(violation, (NotReleased, Misplaced))
             if not isinstance(violation, (NotReleased, Misplaced, NotEnded)):

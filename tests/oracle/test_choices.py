@@ -17,8 +17,9 @@ from fuzz.campaign import ProgramCampaign
 from fuzz.player import second_gear
 from reference_server import model
 from reference_server.commands import COMMANDS
-from reference_server.profiles import NEWEST, Profile
-from reference_server.wire import lines
+from reference_server.events import Connected
+from reference_server.profiles import NEWEST, PROFILES, Profile
+from reference_server.wire import Body, Command, Put, Reply, escape, lines
 from tests.faults import profiles_of_today
 
 ALIASES = {"peek-soonest": "peek-delayed", "wake": "kick", "wake-job": "kick-job"}
@@ -95,3 +96,36 @@ def test_the_hints_name_every_command_that_asks(
             ProgramCampaign(exploration, target, partial(second_gear, brisk=brisk)).run(10) is None
         )
     target.close()
+
+
+FAILED_PUTS = r"""
+A > put 0 0 60 1\r\nabc
+A < EXPECTED_CRLF\r\n
+A > put 0 0 60 1\r\na\r\n
+A < INSERTED {id}\r\n
+A > stats\r\n
+A < {stats}
+"""
+
+
+@pytest.mark.parametrize(
+    ("profile", "counted", "is_allowed"),
+    [("1.5", 0, False), ("1.5", 1, True), ("1.5", 2, True), ("1.8", 1, False), ("1.8", 2, True)],
+)
+def test_before_1_8_it_is_open_whether_puts_that_fail_are_counted(
+    profile: str, counted: int, is_allowed: bool
+) -> None:
+    known = PROFILES[profile]
+    server = model.Model(known)
+    server.step(Connected(), 0, 1)
+    server.step(Put(0, 0, 60, 1), 0, 1)
+    server.step(Body(None), 0, 1)
+    server.step(Put(0, 0, 60, 1), 0, 1)
+    ((_, inserted),) = server.step(Body(b"a"), 0, 1)
+    assert isinstance(inserted, Reply)
+    server.commands["put"] = counted
+    ((_, stats),) = server.step(Command("stats", ()), 0, 1)
+    assert isinstance(stats, Reply)
+    body = stats.encode().replace(b"pid: 0", b"pid: 7")
+    text = FAILED_PUTS.format(id=inserted.args[0], stats=escape(body))
+    assert (check(parse(text), known) is None) is is_allowed

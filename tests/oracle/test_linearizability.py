@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 
+from conformance.oracle.diagnosis import step_of
 from conformance.oracle.linearizability import ConcurrentHistory, Misplaced
 from conformance.oracle.violation import Violation
-from conformance.verdict import Inconclusive
+from conformance.verdict import Inconclusive, OutcomeKind, Step
 from reference_server.wire import (
     DELETED,
     FOUND,
     INSERTED,
     NOT_FOUND,
+    NOT_IGNORED,
     RELEASED,
     RESERVED,
     TIMED_OUT,
@@ -135,3 +137,11 @@ def test_too_much_at_once_is_no_verdict() -> None:
         history.heard(conn, RESERVED(99, b"a"), 200 + conn, 0)
     with pytest.raises(Inconclusive):
         history.explain()
+
+
+def test_a_violation_is_about_the_command_that_was_answered() -> None:
+    history = _history((1, b"ignore nobody\r\nlist-tube-used\r\n"), (2, WAIT), (1, NOT_IGNORED))
+    with pytest.raises(Violation) as caught:
+        history.explain()
+    step = Step(OutcomeKind.WRONG_REPLY, "ignore", ("WATCHING",), "NOT_IGNORED")
+    assert step_of(caught.value) == step

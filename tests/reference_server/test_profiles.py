@@ -156,6 +156,7 @@ WORDS = {
     "raises_ttr": "a ttr of 0 becomes 1",
     "deadline_soon": "`DEADLINE_SOON`",
     "first_in_first_out": "order of tubes, and within a priority",
+    "counts_failed_puts": "puts that fail are counted",
     "half_close": "answers to half-closed clients",
     "skips_long_lines": "lines that are too long are refused as a whole",
     "limits_arguments": "limits of delays, of times to run and of names",

@@ -42,6 +42,7 @@ from reference_server.wire import (
     CRLF,
     UNKNOWN_COMMAND,
     Body,
+    Command,
     Malformed,
     Put,
     Reply,
@@ -180,12 +181,34 @@ class _KickKicksBuried(Model):
         return super()._kick(conn, bound if conn.use.buried else 0)
 
 
+class _RepeatsInserted(Model):
+    """Sends the reply to a put once more, as soon as the client sends its next command."""
+
+    def _end_put(self, conn: Client, body: Body) -> None:
+        super()._end_put(conn, body)
+        self._repeated = getattr(self, "_repeated", {}) | {conn.id: self._outputs[-1]}
+
+    def _command(self, conn: Client, command: Command) -> None:
+        if repeated := getattr(self, "_repeated", {}).pop(conn.id, None):
+            self._outputs.append(repeated)
+        super()._command(conn, command)
+
+
+class _OneError(RequestReader):
+    """Answers an unknown command as it answers a malformed one."""
+
+    def parse(self, line: bytes) -> Request:
+        request = super().parse(line)
+        return Malformed(BAD_FORMAT) if request == Malformed(UNKNOWN_COMMAND) else request
+
+
 SERVERS: Mapping[str, Fault] = {
     "no use": Fault("", "other", reader=_NoUse),
     "no put": Fault("", "other", reader=_NoPut),
     "silent at touch": silent_at("touch"),
     "silent at peek-buried": silent_at("peek-buried"),
     "kicks no delayed jobs": Fault("", "other", _KickKicksBuried),
+    "repeats a reply": Fault("", "other", _RepeatsInserted),
     "wrong order": FAULTS["priorities-are-compared-as-if-they-had-31-bits"],
 }
 SECTIONS = ("use", "put", "kick", "bury", "touch", "peek")
@@ -275,6 +298,25 @@ def test_a_command_that_does_not_work_breaks_one_requirement(name: str, broken: 
     found = _verdicts(name, _chosen())
     assert {slug for slug, verdict in found.items() if verdict is Verdict.FAIL} == broken
     assert Verdict.BLOCKED in found.values()
+
+
+def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> None:
+    found = _verdicts("repeats a reply", _chosen(("bury", "touch")))
+    broken = {slug for slug, verdict in found.items() if verdict is Verdict.FAIL}
+    assert broken == {"protocol.serial-replies"}
+    assert found["bury.buried"] is Verdict.BLOCKED
+
+
+def test_a_wrong_error_breaks_the_requirement_of_that_error_only() -> None:
+    names = (
+        "test_a_line_of_224_bytes_is_not_too_long",
+        "test_after_each_error_in_a_pipeline_the_next_command_is_read",
+    )
+    chosen = [one for one in cases() if one.name in names]
+    with contextlib.closing(BuiltIn(fault=Fault("", "o", reader=_OneError))) as server:
+        errors = [running.run(one.test, one.arguments, server).error for one in chosen]
+    owners = [error.owner for error in errors if isinstance(error, Deviation)]
+    assert owners == ["error.unknown-command"] * 2
 
 
 def test_no_verdict_depends_on_the_words_of_a_message(monkeypatch: pytest.MonkeyPatch) -> None:

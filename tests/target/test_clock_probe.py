@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import closing
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.target.address import ask, visit
+from conformance.target.address import ask, connect, visit
 from conformance.target.clock import FakeClock
 from conformance.target.clock_probe import why_not
 from conformance.target.immediate_replies import PAUSE_UNANSWERED, late_instants
@@ -21,6 +22,7 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.probe_clients import IN_TIME
 from conformance.target.traits import Traits
+from conformance.target.transport import Transport
 from tests.command_line import suite
 from tests.hostile import CHANGES
 from tests.servers import (
@@ -342,3 +344,42 @@ def test_what_is_unanswered_while_a_clock_stands_still_is_not_recorded(tmp_path:
     with closing(LaunchedTarget(changed_server(tmp_path, HELD_BACK), limits=limits)) as target:
         assert not target.clock.movable
         assert target.traits == Traits()
+
+
+GREEDY = """
+import select, socket, sys, time
+
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+clients = []
+while True:
+    readable = select.select([listener, *clients], [], [])[0]
+    now = time.time()
+    while readable:
+        for ready in readable:
+            if ready is listener:
+                clients.append(listener.accept()[0])
+            elif data := ready.recv(100):
+                ready.sendall(b"USING %d\\r\\n" % now)
+            else:
+                clients.remove(ready)
+        for _ in range(10**6):
+            # The next request arrives meanwhile.
+            pass
+        readable = select.select([listener, *clients], [], [], 0)[0]
+"""
+
+
+@needs_faketime
+def test_a_server_that_looks_at_its_clock_only_when_it_is_idle(tmp_path: Path) -> None:
+    script = tmp_path / "greedy.py"
+    script.write_text(GREEDY)
+    command = f"{sys.executable} {script} {{host}} {{port}}"
+    with _under_a_fake_clock(command) as (server, clock):
+        clock.read_back(server.process.pid)
+        with Transport(connect(server.address, USUAL.probe)) as client:
+            times = []
+            for _ in range(2):
+                reply = ask(client, b"list-tube-used", USUAL.probe)
+                times.append(int(reply.args[0]))
+                clock.move(100)
+    assert times[1] - times[0] == 100

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import socketserver
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -15,6 +18,7 @@ from conformance.run.runner import run
 from conformance.target.address import TargetError
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import USUAL
+from conformance.target.profile_detection import known_line
 from conformance.tests import test_stats_counters
 from conformance.verdict import Deviation
 from reference_server.events import Event, Output
@@ -183,6 +187,28 @@ def test_a_server_that_is_silent_at_the_usual_command_is_not_taken_for_gone() ->
         assert server.probe() == replace(NEWEST, neutral=b"peek 0")
         assert server.sync_line == b"peek 0"
         assert server.fate() is None
+
+
+class _RepeatsReplies(socketserver.StreamRequestHandler):
+    """Answers three commands, and answers those about jobs once more, a moment later."""
+
+    def handle(self) -> None:
+        for line in self.rfile:
+            if line == b"list-tubes-watched\r\n":
+                self.wfile.write(b"OK 4\r\n- a\n\r\n")
+            elif line in (b"peek 0\r\n", b"delete 0\r\n"):
+                for _ in range(2):
+                    self.wfile.write(b"NOT_FOUND\r\n")
+                    time.sleep(0.2)
+
+
+def test_a_line_that_is_answered_twice_is_not_sent_to_synchronise() -> None:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _RepeatsReplies) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        found = known_line(("127.0.0.1", server.server_address[1]), 1.0)
+        server.shutdown()
+    assert found == (b"list-tubes-watched", None)
 
 
 @pytest.mark.parametrize(
