@@ -174,7 +174,7 @@ class JudgedServer:
         """Judge an event, and count it."""
         totals = self.totals
         totals.first = totals.first or at
-        if self.judge.is_following:
+        if self.judge.known.is_following:
             self.followed += at - (totals.last or at)
         totals.last = at
         totals.connections += kind is Kind.OPENED

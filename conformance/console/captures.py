@@ -82,7 +82,7 @@ def _check(name: str, file: BinaryIO, profile: Profile) -> int:
             print(line)
     for line in _remarks(first, found):
         print(f"note: {line}")
-    return int(any(server.judge.alarms.are_real for server in servers))
+    return int(any(server.judge.known.alarms.are_real for server in servers))
 
 
 def check_trace(name: str, file: BinaryIO, profile: Profile) -> int:
@@ -102,7 +102,7 @@ def check_trace(name: str, file: BinaryIO, profile: Profile) -> int:
     for judged_server in spoken:
         for line in _lines(judged_server):
             print(line)
-    has_alarms = any(one.judge.alarms.are_real for one in spoken)
+    has_alarms = any(one.judge.known.alarms.are_real for one in spoken)
     if has_alarms and TRACED in servers and not trace.has_vectors:
         print(f"not decided: the trace has no writev, so replies may be missing; use {HOW}")
     return int(has_alarms)
@@ -126,7 +126,7 @@ def _lines(server: JudgedServer) -> list[str]:
     title = f"server {server.name}"
     traffic = results(title, server.judge, server.totals)
     lines = [title]
-    for alarm in server.judge.alarms.kept:
+    for alarm in server.judge.known.alarms.kept:
         lines += _with_time(alarm)
     remarks = notes(traffic)
     lines += [*summary_lines(traffic), *_unseen(server), *remarks[:_NOTES]]

@@ -17,7 +17,7 @@ from reference_server.commands import COMMANDS, WAITING
 from reference_server.events import Close, Connected
 from reference_server.model import Model
 from reference_server.profiles import Profile
-from reference_server.wire import Body, Command, Malformed, Put, Reply, ReplyReader
+from reference_server.wire import Body, Command, Malformed, Put, Reply, ReplyReader, escape
 
 OWN = frozenset(("use", "watch", "ignore", "list-tube-used", "list-tubes-watched"))
 """The commands whose replies depend on this client alone."""
@@ -106,6 +106,14 @@ class Conversation:
             self.model.step(Connected(), 0, 1)
         ((_, reply),) = self.model.step(command, 0, 1)
         return reply if isinstance(reply, Reply) else None
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """Return its last messages, as an alarm shows them."""
+        return tuple(
+            f"{direction} {data.decode() if direction == '!' else escape(data)}"
+            for direction, data in self.recent
+        )
 
     def known_tubes(self) -> tuple[str, ...]:
         """Return the tubes that it keeps alive."""

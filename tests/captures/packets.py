@@ -201,7 +201,7 @@ def verdict(packets: Iterable[Packet], profile: Profile = NEWEST) -> list[Judged
 
 def alarms(servers: Iterable[JudgedServer]) -> list[str]:
     """Return the alarms about servers."""
-    return [one.sentence for server in servers for one in server.judge.alarms.kept]
+    return [one.sentence for server in servers for one in server.judge.known.alarms.kept]
 
 
 # ------------------------------------------------------------ rewriting

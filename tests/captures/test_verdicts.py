@@ -72,7 +72,7 @@ def stamped(packets: Sequence[Packet], others: Iterable[Packet]) -> list[Packet]
 
 def of_judge(judge: TrafficJudge) -> list[str]:
     """Return alarms without the name of the connection."""
-    return [one.sentence.partition(": ")[2] for one in judge.alarms.kept]
+    return [one.sentence.partition(": ")[2] for one in judge.known.alarms.kept]
 
 
 def talk_of(conn: int, *said: bytes) -> list[tuple[int, Kind, bytes]]:
@@ -104,7 +104,7 @@ def test_a_right_server_raises_no_alarm_however_packets_come(seed: int) -> None:
 def test_a_fault_raises_the_alarms_that_the_proxy_raises(name: str) -> None:
     (fault,) = (one for one in FAULTS.values() if one.name == name)
     packets, judge = traffic(2, fault)
-    assert judge.alarms.counts["server"]
+    assert judge.known.alarms.counts["server"]
     chance = Random(2)
     for changed in (packets, disordered(repeated(packets, chance), chance)):
         (server,) = verdict(changed)
