@@ -52,6 +52,10 @@ class Asked:
     awaits_body: bool = False
     floor: int = 0
     """Of a put: the highest id that was given before it was sent."""
+    owed: tuple[str, int] = ("", 0)
+    """The reply that is due, and when the server had last said something to the client then."""
+    owed_from: int = 0
+    """The time for which others had been served then; -1 if it was reported."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,8 +76,14 @@ class Conversation:
     has_ended: bool = False
     """Its client sends nothing more."""
     has_quit: bool = False
+    is_answered: bool = False
+    """Its server sends nothing more."""
+    is_blocked: bool = False
+    """Its client does not read, so that nothing more of the server is taken."""
     opened: int = 0
     """The event that has begun it."""
+    heard: int = 0
+    """Nanoseconds of the time at which its server has said something, or it has begun."""
     model: Model | None = None
 
     @classmethod

@@ -13,9 +13,13 @@ from reference_server.wire import Reply
 
 
 class JobReplies:
-    """Judges what is said of jobs by the states that they may be in."""
+    """Judges what is said of jobs by the states that they may be in.
 
-    def __init__(self, known: Knowledge, findings: Findings) -> None:
+    ``has_times``: see :class:`conformance.traffic.judge.TrafficJudge`.
+    """
+
+    def __init__(self, known: Knowledge, findings: Findings, has_times: bool) -> None:
+        self._has_times = has_times
         self._known = known
         self._findings = findings
         self._order = QueueOrder(known, findings)
@@ -115,7 +119,7 @@ class JobReplies:
         elif isinstance(seconds, int):
             early = job_states.EARLY + seconds * SECOND // 1000
             passed = self._known.now - asked.at
-            if passed + early < seconds * SECOND:
+            if self._has_times and passed + early < seconds * SECOND:
                 expected = f"no reply before {seconds} s"
                 observed = f"{reply} after {passed / SECOND:.3f} s"
                 self._findings.wrong(conversation, "early timeout", expected, observed)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from conformance.oracle.reply_comparison import difference
 from conformance.oracle.underspecification import Open
-from conformance.traffic.alarms import Alarm
+from conformance.traffic.alarms import About, Alarm
 from conformance.traffic.conversation import (
     OWN,
     Asked,
@@ -28,6 +28,7 @@ from conformance.traffic.in_flight import InFlight
 from conformance.traffic.job_replies import JobReplies
 from conformance.traffic.jobs import NAMING
 from conformance.traffic.knowledge import Knowledge
+from conformance.traffic.overdue import OverdueReplies
 from conformance.traffic.put_replies import PutReplies
 from conformance.traffic.report_replies import ReportReplies
 from conformance.traffic.requests import Understood
@@ -47,7 +48,9 @@ class TrafficJudge:
     """Judges events in their order; ``known.alarms`` has what it finds.
 
     ``is_shared``: other clients use the server, which no event shows. ``finds_strangers``: called
-    before an alarm that such a client would explain; returns whether there is one.
+    before an alarm that such a client would explain; returns whether there is one. ``overdue``:
+    what an overdue reply is reported as; None if the events may not show when a reply has come.
+    ``has_times``: no reply came later than its event, and no request was sent earlier.
     """
 
     def __init__(
@@ -55,18 +58,25 @@ class TrafficJudge:
         profile: Profile = NEWEST,
         is_shared: bool = False,
         finds_strangers: Callable[[], bool] = lambda: False,
+        overdue: About | None = "suspicion",
+        has_times: bool = True,
     ) -> None:
         self.requests = self.replies = 0
         self.known = Knowledge(profile, is_shared, finds_strangers)
+        if not has_times:
+            self.known.alarms.notice(
+                0, "it is not shown when replies came: timeouts are not judged"
+            )
         limit = max(profile.max_job_size, BODY_LIMIT)
         self._reading = (
             replace(profile, max_job_size=limit) if profile.skips_big_bodies else profile
         )
         self._in_flight = InFlight(self.known)
         self._findings = Findings(self.known, self._in_flight)
-        self._jobs = JobReplies(self.known, self._findings)
+        self._jobs = JobReplies(self.known, self._findings, has_times)
         self._puts = PutReplies(self.known, self._findings, self._jobs, self._reading.max_job_size)
         self._reports = ReportReplies(self.known, self._findings, self._in_flight, self._jobs)
+        self._overdue = overdue and OverdueReplies(self.known, self._findings, overdue)
         self._ends: deque[tuple[int, int, str, tuple[str, ...]]] = deque(maxlen=64)
         """Connections that the server has ended without a reason: event, time, name, context."""
 
@@ -91,6 +101,8 @@ class TrafficJudge:
             conversation.recent.append(("!", b"half-closes"))
         elif kind is Kind.SERVER_ENDED and conversation is not None:
             self._server_ends(conversation)
+        elif kind in (Kind.BLOCKED, Kind.UNBLOCKED) and conversation is not None:
+            conversation.is_blocked = kind is Kind.BLOCKED
         elif kind in ENDS:
             self._closes(conn, kind is Kind.RESET and event.data == b"server")
         elif kind is Kind.DROPPED:
@@ -99,10 +111,12 @@ class TrafficJudge:
         elif kind is Kind.JOINED:
             self._joins(conn, event.data.decode("latin-1"))
         self._in_flight.expires()
+        if self._overdue:
+            self._overdue.search()
 
     def _opens(self, conn: int, name: str) -> None:
         conversation = Conversation.of(conn, name, self._reading)
-        conversation.opened = self.known.number
+        conversation.opened, conversation.heard = self.known.number, self.known.now
         self.known.conversations[conn] = conversation
 
     def _joins(self, conn: int, name: str) -> None:
@@ -127,6 +141,7 @@ class TrafficJudge:
 
     def _server_ends(self, conversation: Conversation) -> None:
         known = self.known
+        conversation.is_answered = True
         conversation.recent.append(("!", b"closed by the server"))
         is_due = conversation.has_ended or conversation.has_quit
         if is_due or not conversation.is_clear:
@@ -192,6 +207,7 @@ class TrafficJudge:
 
     def _received(self, conversation: Conversation, data: bytes) -> None:
         conversation.recent.append(("<", data[:SHOWN]))
+        conversation.heard = self.known.now
         reader = conversation.replies
         reader.receive(data)
         try:
@@ -218,6 +234,8 @@ class TrafficJudge:
         known.jobs.puts.discard(asked.number)
         if not (asked.is_waiting or asked.awaits_body):
             known.slowest = max(known.slowest, min(known.now - asked.at, 5 * SECOND))
+        if self._overdue:
+            self._overdue.served(asked)
         if reply.word not in asked.words:
             self._odd_word(conversation, asked, reply)
         else:

@@ -43,6 +43,7 @@ class Setup:
     """The settings of the judging process, as JSON on its command line.
 
     ``port``: that of a server on this machine whose sockets are looked at; 0 if it is elsewhere.
+    ``is_near``: no network is between the proxy and the server.
     """
 
     title: str
@@ -52,6 +53,7 @@ class Setup:
     is_shared: bool = False
     port: int = 0
     proxy: int = 0
+    is_near: bool = False
 
     def encode(self) -> str:
         """Return it as an argument."""
@@ -70,7 +72,10 @@ class Judging:
         self._setup = setup
         self._display = display
         self.judge = TrafficJudge(
-            find_profile(setup.profile), setup.is_shared, self._finds_strangers
+            find_profile(setup.profile),
+            setup.is_shared,
+            self._finds_strangers,
+            "server" if setup.is_near else "suspicion",
         )
         self.totals = Totals()
         self.failure = ""

@@ -122,6 +122,11 @@ class Tubes:
 
     # ------------------------------------------------------------ clients that wait
 
+    @property
+    def has_wide_waiters(self) -> bool:
+        """Return whether a client waits for jobs of tubes that are not known."""
+        return bool(self._wide_waiters)
+
     def begins_waiting(
         self, request: int, conn: int, watched: tuple[str, ...] | None, now: int
     ) -> None:

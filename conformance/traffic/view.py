@@ -100,7 +100,7 @@ def lines_of(alarm: Alarm) -> list[str]:
     titles = {"server": "SERVER", "client": "CLIENT", "suspicion": "SUSPICION"}
     lines = [f"{titles[alarm.about]}  {alarm.kind}, connection {alarm.connection}"]
     lines += [f"  {line}" for line in alarm.context]
-    if alarm.about == "server":
+    if alarm.expected:
         lines += [f"EXPECTED  {alarm.expected}", f"OBSERVED  {alarm.observed}"]
     else:
         lines.append(f"OBSERVED  {alarm.observed}")
