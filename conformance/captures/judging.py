@@ -11,6 +11,7 @@ from conformance.captures.joining import SILENCE, Joining
 from conformance.captures.reassembly import OPENER, OTHER, Part, What
 from conformance.captures.segments import Endpoint, TcpSegment, shown
 from conformance.captures.survey import Survey
+from conformance.traffic.alarms import About
 from conformance.traffic.events import Event, Kind
 from conformance.traffic.judge import TrafficJudge
 from conformance.traffic.summary import Totals
@@ -49,9 +50,16 @@ class JudgedServer:
     that were understood after a gap, or though they had begun before. ``missing``: bytes in gaps.
     """
 
-    def __init__(self, name: str, profile: Profile, is_shared: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        profile: Profile,
+        is_shared: bool = False,
+        overdue: About | None = None,
+        has_times: bool = True,
+    ) -> None:
         self.name = name
-        self.judge = TrafficJudge(profile, is_shared)
+        self.judge = TrafficJudge(profile, is_shared, overdue=overdue, has_times=has_times)
         self.totals = Totals()
         self.followed = 0
         self.earlier = self.joined = 0

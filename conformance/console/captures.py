@@ -18,7 +18,7 @@ from conformance.captures.servers import MOST_SERVERS
 from conformance.captures.strace import HOW, TRACED, Ambiguous, Trace
 from conformance.captures.survey import Survey, survey
 from conformance.console.progress import ProgressBar
-from conformance.traffic.alarms import Alarm
+from conformance.traffic.alarms import About, Alarm
 from conformance.traffic.summary import notes, results, summary_lines
 from conformance.traffic.view import lines_of
 from conformance.usage import refuse
@@ -92,7 +92,10 @@ def check_trace(name: str, file: BinaryIO, profile: Profile) -> int:
         for server, event in trace.events(io.TextIOWrapper(file, "latin-1", newline="\n")):
             if server not in servers:
                 # The trace of clients shows nothing of others.
-                servers[server] = JudgedServer(server, profile, is_shared=server != TRACED)
+                is_client = server != TRACED
+                # A client may read late.
+                overdue: About | None = "server" if trace.has_times and not is_client else None
+                servers[server] = JudgedServer(server, profile, is_client, overdue, trace.has_times)
             servers[server].event(*event)
     except Ambiguous as error:
         raise refuse(f"{name}: {error}") from None
