@@ -74,6 +74,7 @@ def _check(name: str, file: BinaryIO, profile: Profile) -> int:
         found = survey(first.flows, first.segments(), profile)
     except DamagedCapture as error:
         raise refuse(f"{name}: {error}") from None
+    found.dropped = first.capture.dropped
     if not found.servers:
         raise refuse(f"{name}: {_nothing(first, found)}")
     servers = judged(second.flows, second.segments(), found, profile)
@@ -177,6 +178,11 @@ def _remarks(first: _Pass, found: Survey) -> list[str]:
         lines.append(
             f"the capture is out of order within {counted(found.disorder, 'segment')}: it does not"
             " tell whether a reply was sent before the requests of others nearby"
+        )
+    if found.dropped:
+        lines.append(
+            f"the capture has lost {counted(found.dropped, 'packet')}, by its own statistics: what"
+            " they held is not seen, and may have changed any job"
         )
     if first.capture.is_cut:
         lines.append("the file ends in the middle of a frame")
