@@ -32,6 +32,7 @@ from conformance.traffic.overdue import OverdueReplies
 from conformance.traffic.put_replies import PutReplies
 from conformance.traffic.report_replies import ReportReplies
 from conformance.traffic.requests import Understood
+from conformance.transcript import CLIENT_HALF_CLOSES
 from reference_server.profiles import NEWEST, Profile
 from reference_server.state import SECOND
 from reference_server.wire import Body, ProtocolError, Put, Reply
@@ -98,7 +99,7 @@ class TrafficJudge:
             self._received(conversation, event.data)
         elif kind is Kind.CLIENT_ENDED and conversation is not None:
             conversation.has_ended = True
-            conversation.recent.append(("!", b"half-closes"))
+            conversation.recent.append(("!", CLIENT_HALF_CLOSES))
         elif kind is Kind.SERVER_ENDED and conversation is not None:
             self._server_ends(conversation)
         elif kind in (Kind.BLOCKED, Kind.UNBLOCKED) and conversation is not None:
