@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from conformance.transcript import Entry, NotATranscript, letters
+from conformance.transcript import TARGET_CLOSES, Entry, NotATranscript, letters
 from reference_server.commands import COMMANDS
 from reference_server.wire import CRLF
 
@@ -85,7 +85,7 @@ class RawSession:
                 self._names[line.label] = next(self._letters)
             name = self._names[line.label]
             if _END.fullmatch(line.text):
-                yield Entry(name, "!", b"closed by the target", math.nan)
+                yield Entry(name, "!", TARGET_CLOSES, math.nan)
             elif line.word in COMMANDS or self._is_refused(line):
                 yield Entry(name, ">", self._sent(line), math.nan)
             elif _CAPITALS.fullmatch(line.text):

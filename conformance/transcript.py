@@ -28,8 +28,13 @@ from typing import NamedTuple
 
 from reference_server.commands import ABOUT_A_JOB, ABOUT_A_TUBE, any_of
 from reference_server.entries import AT_ONCE as AT_ONCE
+from reference_server.entries import CLIENT_CLOSES as CLIENT_CLOSES
+from reference_server.entries import CLIENT_HALF_CLOSES as CLIENT_HALF_CLOSES
+from reference_server.entries import CLIENT_RESETS as CLIENT_RESETS
 from reference_server.entries import FOLD as FOLD
 from reference_server.entries import GRAIN as GRAIN
+from reference_server.entries import RESTARTS as RESTARTS
+from reference_server.entries import TARGET_CLOSES as TARGET_CLOSES
 from reference_server.entries import Direction as Direction
 from reference_server.entries import Entry as Entry
 from reference_server.entries import letters as letters
@@ -53,8 +58,6 @@ _NAMES = re.compile(
 """Where a message names a job or a tube."""
 OWN_TUBES = "conformance-"
 """The beginning of the names of the suite's own tubes, which nobody else has used."""
-RESTARTS = b"restarts"
-"""The event of a target that is ended and started again."""
 STOPS, CONTINUES = b"SIGSTOP", b"SIGCONT"
 """The events of a target that does nothing in between."""
 LIMITED = b" limited"

@@ -14,7 +14,7 @@ from conformance.random_testing.exploration import Exploration
 from conformance.reading import parse
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import Target
-from conformance.transcript import Transcript
+from conformance.transcript import CLIENT_HALF_CLOSES, Transcript
 from conformance.verdict import GOES_ON, Deviation, NotApplicable, TargetLost
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
@@ -45,7 +45,7 @@ def test_known_bytes(
     # Others may run the suite on the same server.
     text = known.read_text(encoding="utf-8").replace(_TUBE, FOOTPRINT.new_name())
     entries = parse(text).entries
-    half_closed = any(entry.data == b"half-closes" for entry in entries)
+    half_closed = any(entry.data == CLIENT_HALF_CLOSES for entry in entries)
     profile = exploration.profile
     is_quirk = any(reader.is_quirk for reader in understood(entries, profile))
     if is_quirk or (half_closed and not profile.half_close):

@@ -17,7 +17,14 @@ from conformance.random_testing.delta_debugging import needed, with_plainer
 from conformance.target.address import ask
 from conformance.target.target import Target
 from conformance.target.transport import Transport
-from conformance.transcript import Direction, Transcript, letters
+from conformance.transcript import (
+    CLIENT_CLOSES,
+    CLIENT_HALF_CLOSES,
+    CLIENT_RESETS,
+    Direction,
+    Transcript,
+    letters,
+)
 from conformance.verdict import Fate, OutcomeKind
 from fuzz.mutate import Mutator
 from reference_server.dialect import Dialect
@@ -197,7 +204,8 @@ def actions_of(transcript: Transcript) -> list[UndefinedAction]:
         if entry.direction == "!"
         else UndefinedAction(names.index(entry.connection), entry.data)
         for entry in transcript.entries
-        if entry.direction == ">" or entry.data in (b"closes", b"resets", b"half-closes")
+        if entry.direction == ">"
+        or entry.data in (CLIENT_CLOSES, CLIENT_RESETS, CLIENT_HALF_CLOSES)
     ]
 
 

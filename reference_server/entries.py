@@ -20,6 +20,12 @@ from reference_server.wire import escape
 
 Direction = Literal[">", "<", "+", "!"]
 """Sent, received, time observed, and what happened to a connection."""
+CLIENT_CLOSES, CLIENT_HALF_CLOSES, CLIENT_RESETS = b"closes", b"half-closes", b"resets"
+"""The events of a connection that its client ends."""
+TARGET_CLOSES = b"closed by the target"
+"""The event of a connection that the target ends."""
+RESTARTS = b"restarts"
+"""The event of a target that is ended and started again."""
 AT_ONCE = b"at once"
 """The data of an entry of time if the target's clock was moved there from the entry before."""
 GRAIN = 0.005

@@ -22,8 +22,9 @@ _PCAP = {
 """The magic numbers of pcap: byte order, and nanoseconds of a unit of its stamps."""
 _SECTION = b"\x0a\x0d\x0d\x0a"
 _ORDERS = {b"\x4d\x3c\x2b\x1a": "<", b"\x1a\x2b\x3c\x4d": ">"}
-_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 1, 2, 3, 6
+_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _STATISTICS, _PACKET = 1, 2, 3, 5, 6
 _TSRESOL, _TSOFFSET = 9, 14
+_INTERFACE_DROPS, _SYSTEM_DROPS = 5, 7
 MAGIC_SIZE = 4
 """Bytes from which a capture is recognised."""
 
@@ -53,10 +54,14 @@ def is_capture(begin: bytes) -> bool:
 
 
 class CaptureFile:
-    """Reads frames. ``is_cut``: the file ends in the middle of one."""
+    """Reads frames. ``is_cut``: the file ends in the middle of one.
+
+    ``dropped``: packets that the capture has lost, as far as it has counted them.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self.is_cut = False
+        self.dropped = 0
         self._file = file
         self._count = 0
 
@@ -106,15 +111,17 @@ class CaptureFile:
 
     def _pcapng(self) -> Iterator[Frame]:
         order, interfaces, at = self._section(), list[_Interface](), 0
+        drops: dict[int, int] = {}
         while order and (head := self._read(8)):
             if head[:4] == _SECTION:
                 # The length comes in the order that this section has.
                 order, interfaces = self._section(head[4:]), []
+                drops.clear()
                 continue
             kind, size = struct.unpack(order + "II", head)
             if size < 12 or size % 4:
                 raise DamagedCapture(f"after packet {self._count:,} there is no block of pcapng")
-            if kind not in (_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET):
+            if kind not in (_INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _STATISTICS, _PACKET):
                 self._skip(size - 8)
                 continue
             body = self._rest(self._checked(size - 8, _MAX_BLOCK))[:-4]
@@ -124,6 +131,12 @@ class CaptureFile:
                 if kind == _INTERFACE:
                     self._count -= 1
                     interfaces.append(_interface(order, body))
+                    continue
+                if kind == _STATISTICS:
+                    self._count -= 1
+                    number, dropped = _dropped(order, body)
+                    self.dropped += max(dropped - drops.get(number, 0), 0)
+                    drops[number] = dropped
                     continue
                 frame = _frame(order, kind, body, interfaces, at)
             except (struct.error, IndexError):
@@ -152,18 +165,33 @@ class CaptureFile:
 
 def _interface(order: str, body: bytes) -> _Interface:
     link, _, snap = struct.unpack(order + "HHI", body[:8])
-    per_second, offset, place = 10**6, 0, 8
+    per_second, offset = 10**6, 0
+    for code, value in _options(order, body, 8):
+        if code == _TSRESOL and len(value) == 1:
+            per_second = 2 ** (value[0] & 0x7F) if value[0] & 0x80 else 10 ** value[0]
+        elif code == _TSOFFSET and len(value) == 8:
+            (offset,) = struct.unpack(order + "q", value)
+    return _Interface(link, snap, per_second, offset)
+
+
+def _dropped(order: str, body: bytes) -> tuple[int, int]:
+    """Return the number of an interface, and how many packets of it were lost so far."""
+    (number,) = struct.unpack(order + "I", body[:4])
+    return number, sum(
+        struct.unpack(order + "Q", value)[0]
+        for code, value in _options(order, body, 12)
+        if code in (_INTERFACE_DROPS, _SYSTEM_DROPS) and len(value) == 8
+    )
+
+
+def _options(order: str, body: bytes, place: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the options of a block."""
     while place + 4 <= len(body):
         code, size = struct.unpack_from(order + "HH", body, place)
-        value = body[place + 4 : place + 4 + size]
         if code == 0:
             break
-        if code == _TSRESOL and size == 1:
-            per_second = 2 ** (value[0] & 0x7F) if value[0] & 0x80 else 10 ** value[0]
-        elif code == _TSOFFSET and size == 8:
-            (offset,) = struct.unpack(order + "q", value)
+        yield code, body[place + 4 : place + 4 + size]
         place += 4 + size + -size % 4
-    return _Interface(link, snap, per_second, offset)
 
 
 def _frame(order: str, kind: int, body: bytes, interfaces: list[_Interface], last: int) -> Frame:

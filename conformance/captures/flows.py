@@ -46,16 +46,20 @@ def in_time(segments: Iterable[TcpSegment]) -> Iterator[TcpSegment]:
     """Yield segments by their times, as far as these are a little out of order."""
     waiting: list[tuple[int, int, TcpSegment]] = []
     behind: list[TcpSegment] = []
-    newest = number = 0
+    newest = number = offset = 0
     for segment in segments:
+        if offset:
+            segment = segment._replace(at=segment.at + offset)
         behind.append(segment)
         if segment.at < newest - LATEST:
             if len(behind) < STEP:
                 continue
-            # The clock was set: this comes later than all others.
+            # The clock was set back: time goes on from what it has shown last.
             while waiting:
                 yield heapq.heappop(waiting)[2]
-            newest = 0
+            offset += newest - behind[0].at
+            shift = newest - behind[0].at
+            behind = [one._replace(at=one.at + shift) for one in behind]
         for one in behind:
             number += 1
             newest = max(newest, one.at)

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from conformance.captures.flows import FlowPart, Flows
 from conformance.captures.joining import SILENCE, Joining
 from conformance.captures.reassembly import OPENER, OTHER, Part, What
-from conformance.captures.segments import Endpoint, TcpSegment, shown
+from conformance.captures.segments import Endpoint, TcpSegment, is_loopback, shown
 from conformance.captures.survey import Survey
+from conformance.traffic.alarms import About
 from conformance.traffic.events import Event, Kind
 from conformance.traffic.judge import TrafficJudge
 from conformance.traffic.summary import Totals
@@ -33,12 +34,13 @@ class _Conversation:
     ``joining``: it is seen, and not understood yet.
     """
 
-    __slots__ = ("client", "ends", "joining", "lost", "name")
+    __slots__ = ("client", "ends", "is_blocked", "joining", "lost", "name")
 
     def __init__(self, client: int, name: str) -> None:
         self.client = client
         self.name = name
         self.lost = self.ends = 0
+        self.is_blocked = False
         self.joining: Joining | None = None
 
 
@@ -49,9 +51,16 @@ class JudgedServer:
     that were understood after a gap, or though they had begun before. ``missing``: bytes in gaps.
     """
 
-    def __init__(self, name: str, profile: Profile, is_shared: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        profile: Profile,
+        is_shared: bool = False,
+        overdue: About | None = None,
+        has_times: bool = True,
+    ) -> None:
         self.name = name
-        self.judge = TrafficJudge(profile, is_shared)
+        self.judge = TrafficJudge(profile, is_shared, overdue=overdue, has_times=has_times)
         self.totals = Totals()
         self.followed = 0
         self.earlier = self.joined = 0
@@ -101,6 +110,8 @@ class JudgedServer:
         assert one.joining is not None
         self.joined += 1
         self.event(at, conn, Kind.JOINED, one.name.encode())
+        if one.is_blocked:
+            self.event(at, conn, Kind.BLOCKED)
         if one.joining.unanswered:
             # They were sent at some time before.
             self.judge.take(Event(0, conn, Kind.SENT, one.joining.unanswered))
@@ -142,6 +153,10 @@ class JudgedServer:
             one.ends += 1
             if one.ends == 2:
                 self._ends(at, conn, one, Kind.CLOSED)
+        elif what in (What.BLOCKED, What.UNBLOCKED):
+            if is_client:
+                one.is_blocked = what is What.BLOCKED
+                self.event(at, conn, Kind.BLOCKED if one.is_blocked else Kind.UNBLOCKED)
         elif what is What.RESET:
             self._ends(at, conn, one, Kind.RESET, b"client" if is_client else b"server")
         else:
@@ -174,7 +189,7 @@ class JudgedServer:
         """Judge an event, and count it."""
         totals = self.totals
         totals.first = totals.first or at
-        if self.judge.is_following:
+        if self.judge.known.is_following:
             self.followed += at - (totals.last or at)
         totals.last = at
         totals.connections += kind is Kind.OPENED
@@ -187,9 +202,16 @@ def judged(
     flows: Flows, segments: Iterable[TcpSegment], found: Survey, profile: Profile
 ) -> list[JudgedServer]:
     """Return the servers of a capture, judged."""
-    servers = {
-        endpoint: JudgedServer(shown(endpoint), profile) for endpoint in sorted(found.servers)
-    }
+    servers = {}
+    for endpoint in sorted(found.servers):
+        overdue: About = "server" if is_loopback(endpoint) else "suspicion"
+        servers[endpoint] = JudgedServer(
+            shown(endpoint),
+            profile,
+            bool(found.dropped),
+            None if found.is_lossy or found.dropped else overdue,
+            not found.disorder,
+        )
     losses = iter(found.losses)
     loss = next(losses, None)
     is_blind = False

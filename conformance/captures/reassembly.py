@@ -41,6 +41,9 @@ class What(Enum):
     RESET = "reset"
     GAP = "gap"
     """Bytes are missing."""
+    BLOCKED = "blocked"
+    """This side takes no more bytes."""
+    UNBLOCKED = "unblocked"
     LOST = "lost"
     """Its end was not seen: another connection has its ports."""
     EVICTED = "evicted"
@@ -70,6 +73,7 @@ class _Half:
     acked: int = 0
     since: int = 0
     has_ended: bool = False
+    has_room: bool = True
 
     def place(self, seq: int) -> int:
         """Return the number of a byte, or of one that was acknowledged."""
@@ -121,6 +125,10 @@ class TcpConnection:
         if self.is_closed:
             return
         self._number = number
+        half = self._halves[side]
+        if segment.has_room != half.has_room and not segment.flags & RST:
+            half.has_room = segment.has_room
+            yield Part(What.UNBLOCKED if half.has_room else What.BLOCKED, side)
         if self.has_begun and not self._held and self._fits(segment, side):
             yield from self._deliver(segment, side)
             return
@@ -155,11 +163,10 @@ class TcpConnection:
         if not self.has_begun:
             yield from self._start()
             yield from self._drain()
-        while self._held and self._is_proven():
+        # What comes after missing bytes may have been done: nobody knows who has lost them.
+        while self._held:
             yield from self._skip()
             yield from self._drain()
-        self._held.clear()
-        self.held_bytes = 0
 
     # ------------------------------------------------------------ the start
 

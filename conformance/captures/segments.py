@@ -30,6 +30,8 @@ class TcpSegment(NamedTuple):
     flags: int
     data: bytes
     size: int
+    has_room: bool = True
+    """Its sender takes more bytes."""
 
 
 def shown(endpoint: Endpoint) -> str:
@@ -37,6 +39,11 @@ def shown(endpoint: Endpoint) -> str:
     address = ipaddress.ip_address(endpoint[0])
     host = f"[{address}]" if address.version == 6 else str(address)
     return f"{host}:{endpoint[1]}"
+
+
+def is_loopback(endpoint: Endpoint) -> bool:
+    """Return whether no network is between an endpoint and its peers."""
+    return ipaddress.ip_address(endpoint[0]).is_loopback
 
 
 def _ip(data: bytes) -> Any:
@@ -117,4 +124,5 @@ class Decoder:
         size = len(tcp.data) if size < 0 else max(size - tcp.off * 4, 0)
         source, target = (packet.src, tcp.sport), (packet.dst, tcp.dport)
         data = bytes(tcp.data[:size])
-        return TcpSegment(at, source, target, tcp.seq, tcp.ack, tcp.flags, data, size)
+        flags, has_room = tcp.flags, tcp.win > 0
+        return TcpSegment(at, source, target, tcp.seq, tcp.ack, flags, data, size, has_room)

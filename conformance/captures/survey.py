@@ -38,13 +38,16 @@ class Unseen(NamedTuple):
 class Survey:
     """Findings about a whole capture. ``losses``: in the order of their times.
 
-    ``disorder``: within how many segments it is out of order.
+    ``disorder``: within how many segments it is out of order. ``dropped``: packets that the capture
+    has counted and does not have. ``is_lossy``: bytes are missing, so that others may be, too.
     """
 
     servers: frozenset[Endpoint] = frozenset()
     losses: list[Unseen] = field(default_factory=list)
     connections: int = 0
     disorder: int = 0
+    dropped: int = 0
+    is_lossy: bool = False
     has_requests_only: bool = False
     has_too_many_losses: bool = False
 
@@ -54,17 +57,16 @@ def survey(flows: Flows, segments: Iterable[TcpSegment], profile: Profile) -> Su
     search = ServerSearch(profile)
     result = Survey()
     start = 0
-    is_lossy = False
     for found in flows.parts(segments):
         at, conn, opener, other, part = found
         start = start or at
         search.take(found)
         if part.what is What.GAP:
-            is_lossy |= not part.is_cut
+            result.is_lossy |= not part.is_cut
             since = part.since
         elif part.what is What.LOST:
             since = part.since
-            is_lossy = True
+            result.is_lossy = True
         elif part.what is What.MIDDLE:
             since = 0 if at - start < _AT_START else at - _BEFORE
         else:
@@ -73,7 +75,7 @@ def survey(flows: Flows, segments: Iterable[TcpSegment], profile: Profile) -> Su
             result.losses.append(Unseen(since, conn, opener, other, part.what))
         else:
             result.has_too_many_losses = True
-    if is_lossy:
+    if result.is_lossy:
         # The start of a conversation may be lost, too, and requests long before its first segment.
         result.losses = [
             one._replace(since=0) if one.what is What.MIDDLE else one for one in result.losses

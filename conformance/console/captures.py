@@ -18,7 +18,7 @@ from conformance.captures.servers import MOST_SERVERS
 from conformance.captures.strace import HOW, TRACED, Ambiguous, Trace
 from conformance.captures.survey import Survey, survey
 from conformance.console.progress import ProgressBar
-from conformance.traffic.alarms import Alarm
+from conformance.traffic.alarms import About, Alarm
 from conformance.traffic.summary import notes, results, summary_lines
 from conformance.traffic.view import lines_of
 from conformance.usage import refuse
@@ -74,6 +74,7 @@ def _check(name: str, file: BinaryIO, profile: Profile) -> int:
         found = survey(first.flows, first.segments(), profile)
     except DamagedCapture as error:
         raise refuse(f"{name}: {error}") from None
+    found.dropped = first.capture.dropped
     if not found.servers:
         raise refuse(f"{name}: {_nothing(first, found)}")
     servers = judged(second.flows, second.segments(), found, profile)
@@ -82,7 +83,7 @@ def _check(name: str, file: BinaryIO, profile: Profile) -> int:
             print(line)
     for line in _remarks(first, found):
         print(f"note: {line}")
-    return int(any(server.judge.alarms.are_real for server in servers))
+    return int(any(server.judge.known.alarms.are_real for server in servers))
 
 
 def check_trace(name: str, file: BinaryIO, profile: Profile) -> int:
@@ -92,7 +93,10 @@ def check_trace(name: str, file: BinaryIO, profile: Profile) -> int:
         for server, event in trace.events(io.TextIOWrapper(file, "latin-1", newline="\n")):
             if server not in servers:
                 # The trace of clients shows nothing of others.
-                servers[server] = JudgedServer(server, profile, is_shared=server != TRACED)
+                is_client = server != TRACED
+                # A client may read late.
+                overdue: About | None = "server" if trace.has_times and not is_client else None
+                servers[server] = JudgedServer(server, profile, is_client, overdue, trace.has_times)
             servers[server].event(*event)
     except Ambiguous as error:
         raise refuse(f"{name}: {error}") from None
@@ -102,7 +106,7 @@ def check_trace(name: str, file: BinaryIO, profile: Profile) -> int:
     for judged_server in spoken:
         for line in _lines(judged_server):
             print(line)
-    has_alarms = any(one.judge.alarms.are_real for one in spoken)
+    has_alarms = any(one.judge.known.alarms.are_real for one in spoken)
     if has_alarms and TRACED in servers and not trace.has_vectors:
         print(f"not decided: the trace has no writev, so replies may be missing; use {HOW}")
     return int(has_alarms)
@@ -126,7 +130,7 @@ def _lines(server: JudgedServer) -> list[str]:
     title = f"server {server.name}"
     traffic = results(title, server.judge, server.totals)
     lines = [title]
-    for alarm in server.judge.alarms.kept:
+    for alarm in server.judge.known.alarms.kept:
         lines += _with_time(alarm)
     remarks = notes(traffic)
     lines += [*summary_lines(traffic), *_unseen(server), *remarks[:_NOTES]]
@@ -174,6 +178,11 @@ def _remarks(first: _Pass, found: Survey) -> list[str]:
         lines.append(
             f"the capture is out of order within {counted(found.disorder, 'segment')}: it does not"
             " tell whether a reply was sent before the requests of others nearby"
+        )
+    if found.dropped:
+        lines.append(
+            f"the capture has lost {counted(found.dropped, 'packet')}, by its own statistics: what"
+            " they held is not seen, and may have changed any job"
         )
     if first.capture.is_cut:
         lines.append("the file ends in the middle of a frame")

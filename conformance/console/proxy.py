@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
+import socket
 from pathlib import Path
 
 import click
@@ -56,6 +59,7 @@ def proxy(
         "" if report is None else str(report),
         shared,
         0 if isinstance(address, str) else address[1],
+        is_near=_is_near(address),
     )
 
     def ready(port: int) -> None:
@@ -72,6 +76,16 @@ def _address(text: str) -> Address:
         return parse_address(text)
     except TargetError as error:
         raise refuse(str(error).replace("--target takes", "an address is")) from None
+
+
+def _is_near(address: Address) -> bool:
+    """Return whether no network is between this machine and a server."""
+    if isinstance(address, str):
+        return True
+    with contextlib.suppress(OSError):
+        host = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][4][0]
+        return ipaddress.ip_address(str(host).partition("%")[0]).is_loopback
+    return False
 
 
 def _writable(record: Path | None) -> str:

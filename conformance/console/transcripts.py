@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 
 from conformance.captures.files import MAGIC_SIZE, is_capture
-from conformance.captures.strace import is_strace
 from conformance.console.captures import check_capture, check_trace
 from conformance.console.progress import ProgressBar
 from conformance.console.recorded_file import FILE, PROFILE, STANDARD_INPUT, name_of
@@ -23,6 +22,7 @@ from conformance.run.named_target import names_target
 from conformance.run.options import Options
 from conformance.target.address import TargetError
 from conformance.target.command import LaunchError
+from conformance.target.system_calls import is_strace
 from conformance.target.watchdog import take_endings_for_interrupts
 from conformance.transcript import RESTARTS, Claim, NotATranscript, Transcript, rendered
 from conformance.usage import INTERRUPTED, ConsoleCommand, refuse

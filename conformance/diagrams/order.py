@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 
 from conformance.oracle.linearizability import ConcurrentHistory
 from conformance.oracle.violation import Violation
-from conformance.transcript import Direction, Entry
+from conformance.transcript import (
+    CLIENT_CLOSES,
+    CLIENT_HALF_CLOSES,
+    TARGET_CLOSES,
+    Direction,
+    Entry,
+)
 from conformance.verdict import Inconclusive
 from reference_server.profiles import Profile
 from reference_server.wire import ProtocolError, Put, Reply, ReplyReader, RequestReader
@@ -77,12 +83,12 @@ def longest_order(entries: Sequence[Entry], profile: Profile) -> Order | None:
                 history.sent(conn, piece.data, now)
             elif reply is not None:
                 history.heard(conn, reply, now, len(pieces))
-            elif piece.data == b"half-closes":
+            elif piece.data == CLIENT_HALF_CLOSES:
                 history.leaves(conn, now)
-            elif piece.data == b"closes":
+            elif piece.data == CLIENT_CLOSES:
                 history.leaves(conn, now)
                 history.ended(conn)
-            elif piece.data == b"closed by the target":
+            elif piece.data == TARGET_CLOSES:
                 history.ended(conn)
             pieces.append(piece)
         history.explain()

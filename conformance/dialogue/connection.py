@@ -16,7 +16,13 @@ from conformance.dialogue.schedule import Arrival, Timeline
 from conformance.dialogue.usual_commands import UsualCommands
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
-from conformance.transcript import Transcript
+from conformance.transcript import (
+    CLIENT_CLOSES,
+    CLIENT_HALF_CLOSES,
+    CLIENT_RESETS,
+    TARGET_CLOSES,
+    Transcript,
+)
 from conformance.usual_answers import AFTER_LONG_LINE, IN_STEP
 from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step, TargetLost
 from reference_server.commands import VERBS
@@ -199,7 +205,7 @@ class Connection(UsualCommands):
         """Send nothing more, but go on reading."""
         self._timeline.before_sending()
         self._half_closed = True
-        self._transcript.add(self.name, "!", b"half-closes", self._timeline.now())
+        self._transcript.add(self.name, "!", CLIENT_HALF_CLOSES, self._timeline.now())
         self.transport.half_close()
 
     def finish(self, limit: float) -> None:
@@ -211,7 +217,7 @@ class Connection(UsualCommands):
         self.poll()
         traits = self._target.traits
         if not (self._half_closed or self.stopped):
-            self._transcript.add(self.name, "!", b"half-closes", self._timeline.now())
+            self._transcript.add(self.name, "!", CLIENT_HALF_CLOSES, self._timeline.now())
         self.transport.half_close()
         if not self.has_timed_out and (traits.ends_waiting if self.is_owed else True):
             end = time.monotonic() + self._target.end_timeout(limit - time.monotonic())
@@ -236,13 +242,13 @@ class Connection(UsualCommands):
     def close(self) -> None:
         """Close the connection, without waiting for anything."""
         self._timeline.before_sending()
-        self._transcript.add(self.name, "!", b"closes", self._timeline.now())
+        self._transcript.add(self.name, "!", CLIENT_CLOSES, self._timeline.now())
         self.transport.close()
 
     def reset(self) -> None:
         """Break the connection, as where a client's machine fails."""
         self._timeline.before_sending()
-        self._transcript.add(self.name, "!", b"resets", self._timeline.now())
+        self._transcript.add(self.name, "!", CLIENT_RESETS, self._timeline.now())
         self.transport.reset()
 
     # ------------------------------------------------------------ receiving
@@ -252,7 +258,7 @@ class Connection(UsualCommands):
         while not self.stopped:
             data = self.transport.receive()
             if self.transport.ended:
-                self._transcript.add(self.name, "!", b"closed by the target", self._timeline.now())
+                self._transcript.add(self.name, "!", TARGET_CLOSES, self._timeline.now())
             if not data:
                 return
             self._reader.receive(data)

@@ -18,7 +18,7 @@ from conformance.target.resources import Resources
 from conformance.target.starvation import Starvation
 from conformance.target.target import Target
 from conformance.target.traits import TUBE_COMMANDS
-from conformance.transcript import RESTARTS, Transcript, letters
+from conformance.transcript import RESTARTS, TARGET_CLOSES, Transcript, letters
 from conformance.usual_answers import IN_STEP
 from conformance.verdict import Deviation, Fate, NotApplicable, NotTestable, OutcomeKind, TargetLost
 from reference_server.wire import ProtocolError
@@ -250,7 +250,7 @@ class Scenario:
         """Tell whether the target had closed a connection under test before the last command."""
         entries = self.transcript.entries
         last = max((place for place, one in enumerate(entries) if one.direction == ">"), default=0)
-        closed = {one.connection for one in entries[:last] if one.data == b"closed by the target"}
+        closed = {one.connection for one in entries[:last] if one.data == TARGET_CLOSES}
         return any(one.has_tested and one.name in closed for one in self._connections)
 
     def abandon(self) -> None:

@@ -19,7 +19,9 @@ from conformance.durability.operations import (
     Unlink,
     Write,
 )
+from conformance.target.system_calls import STRING, Phase, SystemCall, SystemCalls, unescaped
 from conformance.verdict import NotTestable
+from reference_server.state import SECOND
 
 CALLS = (
     *("open", "openat", "creat", "close", "dup", "dup2", "dup3", "fcntl", "clone", "clone3"),
@@ -29,13 +31,7 @@ CALLS = (
     *("sync", "syncfs", "mmap", "msync", "copy_file_range", "io_uring_setup", "io_submit"),
 )
 """The system calls that are recorded."""
-_LINE = re.compile(r"(\d+) +(\d+\.\d+) (.*)", re.DOTALL)
-_UNFINISHED = " <unfinished ...>"
-_RESUMED = re.compile(r"<\.\.\. \w+ resumed>")
-_CALL = re.compile(r"(\w+)\((.*)\) += (-?\d+|\?)(.*)", re.DOTALL)
-_STRING = re.compile(r'"((?:\\x[0-9a-f]{2})*)"(\.\.\.)?')
 _NUMBERED = re.compile(r"(AT_FDCWD|\d+)<((?:->|[^<>])*)>")
-_CLOSE = re.compile(r"close\((\d+)")
 _FLAG_KEEPS_SIZE = "FALLOC_FL_KEEP_SIZE"
 
 
@@ -66,43 +62,33 @@ class Reader:
     _names: dict[str, int] = field(default_factory=dict)
     _sizes: dict[int, int] = field(default_factory=dict)
     _tables: dict[str, dict[str, _Open]] = field(default_factory=dict)
-    _begun: dict[str, str] = field(default_factory=dict)
+    _calls: SystemCalls = field(default_factory=SystemCalls)
 
     def read(self, lines: Iterable[str]) -> Iterator[Timed]:
         """Yield the operations; raise NotTestable if they cannot all be known."""
-        for line in lines:
-            if (match := _LINE.match(line)) is None:
-                continue
-            process, time, text = match.groups()
-            self._table(process)
-            text = text.rstrip("\n")
-            if text.endswith(_UNFINISHED):
-                begun = text.removesuffix(_UNFINISHED)
-                if closed := _CLOSE.match(begun):
+        for call in self._calls.read(lines):
+            table = self._table(call.process)
+            is_close = call.name == "close"
+            if call.phase is Phase.BEGUN:
+                if is_close and (closed := _NUMBERED.match(call.arguments)):
                     # Another thread may get its number before that has ended.
-                    self._table(process).pop(closed[1], None)
-                    begun = ""
-                self._begun[process] = begun
-                continue
-            if resumed := _RESUMED.match(text):
-                text = self._begun.pop(process, "") + text[resumed.end() :]
-            if (call := _CALL.match(text)) is None or call[3] in ("-1", "?"):
-                continue
-            for operation in self._operations(process, call[1], call[2], call[3], call[4]):
-                yield Timed(float(time), operation)
+                    table.pop(closed[1], None)
+            elif call.result != -1 and not (is_close and call.phase is Phase.RESUMED):
+                for operation in self._operations(call):
+                    yield Timed((call.at or 0) / SECOND, operation)
 
     def _table(self, process: str) -> dict[str, _Open]:
         """Return the open files of a process; one that is new has those of its parent."""
         if process not in self._tables:
-            parents = [one for one, text in self._begun.items() if "clone" in text[:6]]
+            begun = self._calls.begun.items()
+            parents = [one for one, call in begun if call.name.startswith("clone")]
             self._tables[process] = self._tables[parents[-1]] if parents else {}
         return self._tables[process]
 
-    def _operations(
-        self, process: str, name: str, given: str, returned: str, rest: str
-    ) -> Iterator[Operation]:
+    def _operations(self, call: SystemCall) -> Iterator[Operation]:
+        process, name, given, returned = call.process, call.name, call.arguments, str(call.result)
         if name in _OPENS:
-            yield from self._open(process, given, returned, rest)
+            yield from self._open(process, given, returned, call.rest)
         elif name in ("clone", "clone3", "fork", "vfork"):
             table = self._tables[process]
             shared = "CLONE_FILES" in given
@@ -135,9 +121,9 @@ class Reader:
 
     def _paths(self, given: str) -> list[str]:
         """Return the paths below the folder that a call names; "" for others."""
-        bases = [_decoded(path) for _, path in _NUMBERED.findall(_STRING.sub("", given))]
+        bases = [_decoded(path) for _, path in _NUMBERED.findall(STRING.sub("", given))]
         found = []
-        for number, (text, _) in enumerate(_STRING.findall(given)):
+        for number, (text, _) in enumerate(STRING.findall(given)):
             base = bases[min(number, len(bases) - 1)] if bases else os.getcwd()
             found.append(self._relative(os.path.join(base, _decoded(text))) or "")
         return found
@@ -183,7 +169,7 @@ class Reader:
     # ------------------------------------------------------------ open files
 
     def _by_number(self, process: str, name: str, given: str, returned: str) -> Iterator[Operation]:
-        numbers = _NUMBERED.findall(_STRING.sub('""', given))
+        numbers = _NUMBERED.findall(STRING.sub('""', given))
         if not numbers:
             return
         number, place = numbers[0]
@@ -228,17 +214,17 @@ class Reader:
         opened.offset += count
 
     def _pwrite(self, opened: _Open, given: str, count: int) -> Iterator[Operation]:
-        numbers = re.findall(r"-?\b\d+\b", _STRING.sub("", given))
+        numbers = re.findall(r"-?\b\d+\b", STRING.sub("", given))
         offset = int(numbers[-1])
         if opened.appends:
             offset = self._sizes[opened.file]
         yield self._written(opened, offset, given, count)
 
     def _written(self, opened: _Open, offset: int, given: str, count: int) -> Write:
-        texts = _STRING.findall(given)
+        texts = STRING.findall(given)
         if any(cut for _, cut in texts):
             raise NotTestable("it writes more at once than strace shows")
-        data = b"".join(bytes.fromhex(text.replace("\\x", "")) for text, _ in texts)[:count]
+        data = b"".join(unescaped(text) for text, _ in texts)[:count]
         self._sizes[opened.file] = max(self._sizes[opened.file], offset + count)
         return Write(opened.file, offset, data, opened.synced)
 
@@ -260,13 +246,8 @@ class Reader:
         return Resize(file, size)
 
 
-def _decoded(text: str) -> str:
-    """Return a path as strace prints it with -xx."""
-    return re.sub(
-        r"(?:\\x[0-9a-f]{2})+",
-        lambda match: bytes.fromhex(match[0].replace("\\x", "")).decode(errors="replace"),
-        text,
-    )
+def _decoded(path: str) -> str:
+    return unescaped(path).decode(errors="replace")
 
 
 _OPENS = ("open", "openat", "creat")

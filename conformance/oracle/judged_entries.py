@@ -11,7 +11,19 @@ from conformance.oracle.judge import Judge
 from conformance.oracle.reply_comparison import NOTHING, Before
 from conformance.oracle.reply_delays import LATENESS, ReplyDelays
 from conformance.oracle.violation import Violation
-from conformance.transcript import AT_ONCE, CONTINUES, LIMITED, RESTARTS, STOPS, Counters, Entry
+from conformance.transcript import (
+    AT_ONCE,
+    CLIENT_CLOSES,
+    CLIENT_HALF_CLOSES,
+    CLIENT_RESETS,
+    CONTINUES,
+    LIMITED,
+    RESTARTS,
+    STOPS,
+    TARGET_CLOSES,
+    Counters,
+    Entry,
+)
 from conformance.verdict import Inconclusive
 from reference_server.profiles import Profile
 from reference_server.state import KeptJob
@@ -169,12 +181,12 @@ class JudgedEntries:
             if self._explainer is not None:
                 self._explainer.received(conn, replies, judge.model)
             judge.rest(now, position)
-        elif entry.data == b"half-closes":
+        elif entry.data == CLIENT_HALF_CLOSES:
             judge.half_close(conn, now)
-        elif entry.data in (b"closes", b"resets", b"closed by the target"):
+        elif entry.data in (CLIENT_CLOSES, CLIENT_RESETS, TARGET_CLOSES):
             # What follows under this name is another connection.
             del self._clients[entry.connection]
-            if entry.data == b"closed by the target":
+            if entry.data == TARGET_CLOSES:
                 judge.ended(conn, now, position)
             else:
                 judge.close(conn, now)

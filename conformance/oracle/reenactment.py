@@ -9,7 +9,7 @@ from typing import NamedTuple
 from conformance.oracle.renaming import rename
 from conformance.oracle.reply_comparison import difference
 from conformance.oracle.states import NAMING
-from conformance.transcript import Entry
+from conformance.transcript import CLIENT_CLOSES, CLIENT_HALF_CLOSES, CLIENT_RESETS, Entry
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.partner import Partner
@@ -90,12 +90,12 @@ class _Reenactment:
             self.partner.send(name, entry.data)
         elif entry.direction == "<":
             return self._agrees(name, entry.data)
-        elif entry.data == b"half-closes":
+        elif entry.data == CLIENT_HALF_CLOSES:
             self.partner.half_close(name)
         else:
             is_closed = self.partner.is_closed(name)
             self.partner.close(name)
-            return is_closed or entry.data in (b"closes", b"resets")
+            return is_closed or entry.data in (CLIENT_CLOSES, CLIENT_RESETS)
         return True
 
     def _agrees(self, name: str, data: bytes) -> bool:

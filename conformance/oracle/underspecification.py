@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple, cast
 
-from conformance.transcript import Entry
+from conformance.transcript import (
+    CLIENT_CLOSES,
+    CLIENT_HALF_CLOSES,
+    CLIENT_RESETS,
+    TARGET_CLOSES,
+    Entry,
+)
 from conformance.verdict import NotApplicable
 from reference_server.commands import (
     ABOUT_A_JOB,
@@ -355,7 +361,7 @@ def is_plain(text: bytes, profile: Profile) -> bool:
 def understood(entries: Iterable[Entry], profile: Profile) -> list[Lines]:
     """Return the readers of the requests of each client."""
     sent: dict[str, bytearray] = {}
-    ended = {entry.connection for entry in entries if entry.data == b"half-closes"}
+    ended = {entry.connection for entry in entries if entry.data == CLIENT_HALF_CLOSES}
     for entry in entries:
         if entry.direction == ">":
             sent.setdefault(entry.connection, bytearray()).extend(entry.data)
@@ -397,7 +403,7 @@ def talks(entries: Sequence[Entry]) -> Iterator[tuple[bytes, bytes]]:
             sent += entry.data
         elif entry.direction == "<":
             got += entry.data
-        elif entry.data in (b"closes", b"resets", b"closed by the target"):
+        elif entry.data in (CLIENT_CLOSES, CLIENT_RESETS, TARGET_CLOSES):
             del going_on[entry.connection]
             yield bytes(sent), bytes(got)
     for sent, got in going_on.values():

@@ -18,7 +18,13 @@ from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.target import Target
 from conformance.target.transport import wait_for
-from conformance.transcript import Transcript, letters
+from conformance.transcript import (
+    CLIENT_CLOSES,
+    CLIENT_HALF_CLOSES,
+    TARGET_CLOSES,
+    Transcript,
+    letters,
+)
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import TIMED_OUT, ProtocolError, Reply, ReplyReader
 
@@ -174,7 +180,7 @@ class ConcurrentClients:
         client.leaving = True
         self._history.leaves(client.conn, now)
         self._ledger.leaves(client.name, client.asked)
-        word = b"half-closes" if half else b"closes"
+        word = CLIENT_HALF_CLOSES if half else CLIENT_CLOSES
         self.transcript.add(client.name, "!", word, self._target.clock.time())
         if half:
             client.transport.half_close()
@@ -223,7 +229,7 @@ class ConcurrentClients:
         time = self._target.clock.time()
         data = client.transport.receive()
         if client.transport.ended:
-            mark = self.transcript.add(client.name, "!", b"closed by the target", time)
+            mark = self.transcript.add(client.name, "!", TARGET_CLOSES, time)
             if not client.leaving:
                 raise Violation(["an open connection"], "its end", mark)
             self._forget(client)

@@ -12,7 +12,15 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, Happen, Leave, Program, Step, Wait
 from conformance.target.target import Target
-from conformance.transcript import CONTINUES, GRAIN, STOPS, Transcript
+from conformance.transcript import (
+    CLIENT_CLOSES,
+    CLIENT_HALF_CLOSES,
+    CLIENT_RESETS,
+    CONTINUES,
+    GRAIN,
+    STOPS,
+    Transcript,
+)
 from conformance.verdict import GOES_ON, Fate, OutcomeKind
 from reference_server.commands import ABOUT_A_JOB, any_of
 from reference_server.wire import CRLF, ProtocolError, ReplyReader
@@ -90,8 +98,10 @@ def program_of(transcript: Transcript) -> list[Step]:
                     text = about[1] + b" %d" + command[about.end() :].replace(b"%", b"%%")
                     ask = ask._replace(text=text, job=tag)
                 steps.append(ask)
-        elif entry.data in (b"half-closes", b"closes", b"resets"):
-            steps.append(Leave(number, entry.data == b"half-closes", entry.data == b"resets"))
+        elif entry.data in (CLIENT_HALF_CLOSES, CLIENT_CLOSES, CLIENT_RESETS):
+            steps.append(
+                Leave(number, entry.data == CLIENT_HALF_CLOSES, entry.data == CLIENT_RESETS)
+            )
     return steps
 
 

@@ -22,7 +22,13 @@ from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.signals import named
 from conformance.target.target import Target
-from conformance.transcript import RESTARTS, Transcript
+from conformance.transcript import (
+    CLIENT_CLOSES,
+    CLIENT_HALF_CLOSES,
+    CLIENT_RESETS,
+    RESTARTS,
+    Transcript,
+)
 from conformance.verdict import Inconclusive
 from reference_server.model import Model
 from reference_server.profiles import Profile
@@ -237,7 +243,7 @@ class Session:
         # Nobody could tell what became of commands that wait on a connection that is closed.
         half = not reset and (half or not self.judge.oracle.is_handled(client.conn))
         half = half and self._profile.half_close
-        word = b"resets" if reset else b"half-closes" if half else b"closes"
+        word = CLIENT_RESETS if reset else CLIENT_HALF_CLOSES if half else CLIENT_CLOSES
         self.transcript.add(client.letter, "!", word, self.target.clock.time())
         if half:
             oracle = self.judge.oracle

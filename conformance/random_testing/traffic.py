@@ -15,7 +15,7 @@ from conformance.random_testing.waiting import Waiting
 from conformance.target.clock import Attendant
 from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
-from conformance.transcript import Transcript, letters
+from conformance.transcript import TARGET_CLOSES, Transcript, letters
 from reference_server.wire import Reply
 
 CHUNK = 2048
@@ -268,7 +268,7 @@ class ClientTraffic:
             return False
         at, now = self._target.clock.time(), self.now()
         if not data:
-            mark = self._transcript.add(client.letter, "!", b"closed by the target", at)
+            mark = self._transcript.add(client.letter, "!", TARGET_CLOSES, at)
             number = next(number for number, c in self.clients.items() if c is client)
             del self.clients[number]
             client.transport.close()

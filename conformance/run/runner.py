@@ -16,7 +16,7 @@ from conformance.target.address import TargetError
 from conformance.target.command_rate import COMMAND_RATE
 from conformance.target.sanitizers import SanitizerReport
 from conformance.target.target import Target
-from conformance.transcript import Transcript
+from conformance.transcript import TARGET_CLOSES, Transcript
 from conformance.usual_answers import CLOSES, IN_STEP, usual_answer
 from conformance.verdict import (
     GOES_ON,
@@ -241,7 +241,7 @@ def _excuse(scenario: Scenario, outcome: Outcome) -> None:
 def _end_of(scenario: Scenario, outcome: Outcome) -> Fate | None:
     """Return how a target that has closed a connection has ended; not every test minds."""
     if isinstance(outcome.error, TargetLost) or not any(
-        entry.data == b"closed by the target" for entry in scenario.transcript.entries
+        entry.data == TARGET_CLOSES for entry in scenario.transcript.entries
     ):
         return None
     fate = scenario.target.fate()

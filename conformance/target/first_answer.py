@@ -8,7 +8,7 @@ from typing import NamedTuple
 from conformance.target.address import Address, connect
 from conformance.target.traits import Failure
 from conformance.target.transport import Transport
-from conformance.transcript import Transcript
+from conformance.transcript import TARGET_CLOSES, Transcript
 from conformance.verdict import OutcomeKind, Step
 from reference_server.commands import COMMANDS
 from reference_server.wire import CRLF, escape
@@ -61,7 +61,7 @@ def first_answer(address: Address, line: bytes, limit: float) -> FirstAnswer | N
         transcript.add("A", "<", arrived[:_MOST], passed())
     shown = escape(arrived[:_SHOWN])
     if ended:
-        transcript.add("A", "!", b"closed by the target", passed())
+        transcript.add("A", "!", TARGET_CLOSES, passed())
         kind, observed = OutcomeKind.DISCONNECTED, "the target closed the connection"
         if shown:
             observed += f" after {shown}"

@@ -27,7 +27,7 @@ from conformance.target.starvation import SEEN, CpuTime, Starvation, processes
 from conformance.target.target import Printed, Target
 from conformance.target.traits import Failure, Traits
 from conformance.target.wall_clock import SETTABLE, FakeWallClock
-from conformance.transcript import Transcript
+from conformance.transcript import CLIENT_CLOSES, Transcript
 from conformance.usual_answers import CLOSES
 from conformance.verdict import GOES_ON, Fate, NotTestable, OutcomeKind, Step, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, Profile
@@ -251,7 +251,7 @@ class LaunchedTarget(Target):
                 return None
         transcript.add("A", ">", line + CRLF, 0.0)
         transcript.add("A", "<", reply.encode(), 0.0)
-        transcript.add("A", "!", b"closes", 0.0)
+        transcript.add("A", "!", CLIENT_CLOSES, 0.0)
         if server.answers(0.0, line):
             return None
         transcript.add("B", ">", line + CRLF, 0.0)

@@ -22,7 +22,7 @@ from conformance.target.limits import Limits
 from conformance.target.starvation import CpuTime, Starvation
 from conformance.target.traits import TUBE_COMMANDS, Failure, Traits
 from conformance.target.transport import Transport
-from conformance.transcript import Direction, Transcript
+from conformance.transcript import TARGET_CLOSES, Direction, Transcript
 from conformance.usual_answers import IN_STEP, usual_answer
 from conformance.verdict import Fate, OutcomeKind, Step
 from reference_server.commands import COMMANDS
@@ -339,7 +339,7 @@ class _Dialogue:
                 reply = next_reply(sock, reader, time.monotonic() + more)
         except (OSError, EOFError, ProtocolError) as error:
             if not isinstance(error, TimeoutError | ProtocolError):
-                self._note("!", b"closed by the target")
+                self._note("!", TARGET_CLOSES)
             return error, time.monotonic() - begun
         self._note("<", reply.encode())
         if reply.word == "INSERTED":

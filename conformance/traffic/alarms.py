@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 About = Literal["server", "client", "suspicion"]
-"""The server's reply is not allowed; a request is wrong; a request may be wrong."""
+"""The server is wrong; a request is wrong; something may be wrong."""
 KEPT = 20
 """Alarms of one kind that are kept; the others are counted."""
 KINDS = 200
@@ -37,7 +37,7 @@ class Alarm:
     @property
     def sentence(self) -> str:
         """Return it in a line."""
-        if self.about == "server":
+        if self.expected:
             return f"{self.connection}: expected {self.expected}, observed {self.observed}"
         where = f": {self.shown}" if self.shown else ""
         return f"{self.connection}: {self.observed}{where}"

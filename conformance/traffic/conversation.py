@@ -17,7 +17,7 @@ from reference_server.commands import COMMANDS, WAITING
 from reference_server.events import Close, Connected
 from reference_server.model import Model
 from reference_server.profiles import Profile
-from reference_server.wire import Body, Command, Malformed, Put, Reply, ReplyReader
+from reference_server.wire import Body, Command, Malformed, Put, Reply, ReplyReader, escape
 
 OWN = frozenset(("use", "watch", "ignore", "list-tube-used", "list-tubes-watched"))
 """The commands whose replies depend on this client alone."""
@@ -52,6 +52,10 @@ class Asked:
     awaits_body: bool = False
     floor: int = 0
     """Of a put: the highest id that was given before it was sent."""
+    owed: tuple[str, int] = ("", 0)
+    """The reply that is due, and when the server had last said something to the client then."""
+    owed_from: int = 0
+    """The time for which others had been served then; -1 if it was reported."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,8 +76,14 @@ class Conversation:
     has_ended: bool = False
     """Its client sends nothing more."""
     has_quit: bool = False
+    is_answered: bool = False
+    """Its server sends nothing more."""
+    is_blocked: bool = False
+    """Its client does not read, so that nothing more of the server is taken."""
     opened: int = 0
     """The event that has begun it."""
+    heard: int = 0
+    """Nanoseconds of the time at which its server has said something, or it has begun."""
     model: Model | None = None
 
     @classmethod
@@ -106,6 +116,14 @@ class Conversation:
             self.model.step(Connected(), 0, 1)
         ((_, reply),) = self.model.step(command, 0, 1)
         return reply if isinstance(reply, Reply) else None
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """Return its last messages, as an alarm shows them."""
+        return tuple(
+            f"{direction} {data.decode() if direction == '!' else escape(data)}"
+            for direction, data in self.recent
+        )
 
     def known_tubes(self) -> tuple[str, ...]:
         """Return the tubes that it keeps alive."""

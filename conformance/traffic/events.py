@@ -29,6 +29,10 @@ class Kind(IntEnum):
     """The rest of the connection is not judged, up to JOINED, CLOSED or RESET; the data is why."""
     JOINED = 9
     """A connection is judged from here on, of which not all was seen; the data is its address."""
+    BLOCKED = 10
+    """The client does not read: nothing more of the server is taken from now on."""
+    UNBLOCKED = 11
+    """It is taken again."""
 
 
 ENDS = (Kind.CLOSED, Kind.RESET)

@@ -37,6 +37,7 @@ class Feed:
 
     def __init__(self, fd: int, bound: int = BOUND) -> None:
         self.dropped_count = 0
+        self._began = time.time_ns() - time.monotonic_ns()
         self._fd = fd
         self._bound = bound
         self._frames: list[bytes] = []
@@ -64,7 +65,8 @@ class Feed:
             kind, data = Kind.DROPPED, b""
         if not self._frames:
             self._since = time.monotonic()
-        frame = encoded(time.time_ns(), conn, kind, data)
+        # The wall clock may be set; time must not jump.
+        frame = encoded(self._began + time.monotonic_ns(), conn, kind, data)
         self._frames.append(frame)
         self._size += len(frame)
         if self._size >= _CHUNK:

@@ -244,6 +244,8 @@ class Forwarder:
             return
         if sent < len(data):
             other.unsent = data[sent:]
+            if other.is_client:
+                self._tap.note(side.pair.conn, Kind.BLOCKED)
             self._want(side)
             self._want(other)
 
@@ -288,6 +290,8 @@ class Forwarder:
         side.unsent = side.unsent[sent:]
         if side.unsent:
             return True
+        if side.is_client:
+            self._tap.note(side.pair.conn, Kind.UNBLOCKED)
         self._want(side)
         if side.other.ended:
             self._pass_end(side.other)

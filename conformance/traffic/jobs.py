@@ -52,7 +52,8 @@ class Request(NamedTuple):
 class Possibility(NamedTuple):
     """A state that a job may be in, and what would have been answered in it.
 
-    ``who`` holds the job. ``soonest`` and ``latest``: when its delay or TTR ends, in nanoseconds.
+    ``who`` holds the job. ``soonest`` and ``latest``: when its delay or TTR ends, in nanoseconds;
+    0 if that is not known.
     ``since``: the event before which it had not come into this state.
     """
 
@@ -193,7 +194,7 @@ class Job:
                 yield one._replace(state=READY, soonest=0, since=number)
         elif state == RESERVED:
             if one.soonest <= now + EARLY or around.is_gone(one.who):
-                yield one._replace(state=READY, who=0, soonest=0, since=number)
+                yield one._replace(state=READY, who=0, soonest=0, latest=0, since=number)
         elif (state == DELAYED and one.soonest <= now + EARLY) or around.may_be_kicked(
             self.tube, one.since
         ):
@@ -254,7 +255,8 @@ class Job:
             delay = request.delay * SECOND
             after = Possibility(DELAYED, 0, request.at + delay, now + delay, request.number)
         elif word == "RESERVED" or word == "TOUCHED":
-            after = Possibility(RESERVED, request.conn, request.at + ttr, 0, number)
+            latest = now + ttr if ttr else 0
+            after = Possibility(RESERVED, request.conn, request.at + ttr, latest, number)
         elif word in BECOMES:
             state = BECOMES[word]
             after = Possibility(state, 0, request.at if state == READY else 0, 0, request.number)
@@ -334,14 +336,19 @@ class Job:
         if self.blurred:
             self.settled = around.number
             return True
-        ends = request.at + (self.ttr or 0) * SECOND
+        ttr = (self.ttr or 0) * SECOND
+        ends, latest = request.at + ttr, around.now + ttr if ttr else 0
         is_late = ends <= around.now + EARLY
         reachable = self.reachable(around)
         left = []
         for one in reachable:
             if one.state in (READY, ANY) or (one.state == TAKEN and request.number < one.since):
                 held = one._replace(
-                    state=RESERVED, who=request.conn, soonest=ends, latest=0, since=around.number
+                    state=RESERVED,
+                    who=request.conn,
+                    soonest=ends,
+                    latest=latest,
+                    since=around.number,
                 )
                 left.append(held)
         if is_late and (left or self._was(READY, request.number)):

@@ -43,6 +43,7 @@ class Setup:
     """The settings of the judging process, as JSON on its command line.
 
     ``port``: that of a server on this machine whose sockets are looked at; 0 if it is elsewhere.
+    ``is_near``: no network is between the proxy and the server.
     """
 
     title: str
@@ -52,6 +53,7 @@ class Setup:
     is_shared: bool = False
     port: int = 0
     proxy: int = 0
+    is_near: bool = False
 
     def encode(self) -> str:
         """Return it as an argument."""
@@ -70,7 +72,10 @@ class Judging:
         self._setup = setup
         self._display = display
         self.judge = TrafficJudge(
-            find_profile(setup.profile), setup.is_shared, self._finds_strangers
+            find_profile(setup.profile),
+            setup.is_shared,
+            self._finds_strangers,
+            "server" if setup.is_near else "suspicion",
         )
         self.totals = Totals()
         self.failure = ""
@@ -111,7 +116,7 @@ class Judging:
         """Print new alarms, and show the live view, now and then."""
         now = time.monotonic()
         self._lag = max(time.time_ns() - self.totals.last, 0) / SECOND if self.totals.last else 0.0
-        alarms = self.judge.alarms
+        alarms = self.judge.known.alarms
         for alarm in alarms.kept[self._printed :]:
             for line in lines_of(alarm):
                 self._display.print(line)
@@ -119,10 +124,10 @@ class Judging:
         if now - self._shown < _EVERY:
             return
         self._shown = now
-        if self._setup.port and now - self._looked > _LOOKS and self.judge.is_following:
+        if self._setup.port and now - self._looked > _LOOKS and self.judge.known.is_following:
             self._looked = now
             if self._finds_strangers():
-                self.judge.note_strangers()
+                self.judge.known.note_strangers()
         counts = {
             "requests": self.judge.requests,
             "replies": self.judge.replies,
@@ -131,7 +136,7 @@ class Judging:
         self._rates.note(now, counts)
         if self._display.is_live:
             behind = self._lag if self._was_behind else 0.0
-            self._display.update(table(self.judge, self._rates, behind, self.judge.unjudged))
+            self._display.update(table(self.judge, self._rates, behind, self.judge.known.unjudged))
         if self._file is not None and self._record is not None:
             with contextlib.suppress(OSError):
                 self._file.flush()
@@ -142,7 +147,7 @@ class Judging:
         self.totals.longest_lag = max(self.totals.longest_lag, lag)
         if lag > _BEHIND and not self._was_behind:
             said = f"the judge is {lag:.1f} s behind; nobody waits for it"
-            self.judge.alarms.notice(at / SECOND, said)
+            self.judge.known.alarms.notice(at / SECOND, said)
         self._was_behind = lag > _BEHIND
 
     def run(self, fd: int) -> None:
@@ -182,7 +187,7 @@ class Judging:
         if self.failure:
             print(self.failure, file=sys.stderr)
             return FAILED
-        return int(self.judge.alarms.are_real)
+        return int(self.judge.known.alarms.are_real)
 
 
 def main() -> int:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import IO
 
 from conformance.traffic.events import Event, Kind
-from conformance.transcript import GRAIN
+from conformance.transcript import (
+    CLIENT_CLOSES,
+    CLIENT_HALF_CLOSES,
+    CLIENT_RESETS,
+    GRAIN,
+    TARGET_CLOSES,
+)
 from reference_server.state import SECOND
 from reference_server.wire import escape
 
 _ESCAPED = {byte: escape(bytes([byte])) for byte in range(256)}
 _GRAIN = round(GRAIN * SECOND)
 _LINES = {
-    Kind.CLIENT_ENDED: "half-closes",
-    Kind.SERVER_ENDED: "closed by the target",
-    Kind.CLOSED: "closes",
+    Kind.CLIENT_ENDED: CLIENT_HALF_CLOSES.decode(),
+    Kind.SERVER_ENDED: TARGET_CLOSES.decode(),
+    Kind.CLOSED: CLIENT_CLOSES.decode(),
 }
 
 
@@ -43,8 +49,8 @@ class Record:
             text = event.data.decode("latin-1").translate(_ESCAPED)
             line = f"{name} {'>' if kind is Kind.SENT else '<'} {text}"
         elif kind is Kind.RESET:
-            by_server = event.data == b"server"
-            line = f"{name} ! {'closed by the target' if by_server else 'resets'}"
+            word = TARGET_CLOSES if event.data == b"server" else CLIENT_RESETS
+            line = f"{name} ! {word.decode()}"
         elif kind is Kind.DROPPED:
             line = f"# {name}: not recorded from here on"
         elif kind in _LINES:

@@ -24,16 +24,16 @@ class Totals:
 
 def results(title: str, judge: TrafficJudge, totals: Totals) -> Traffic:
     """Return the results of traffic."""
-    alarms = judge.alarms
+    alarms = judge.known.alarms
     return Traffic(
         title=title,
-        profile=judge.profile.name,
+        profile=judge.known.profile.name,
         seconds=(totals.last - totals.first) / SECOND,
         connections=totals.connections,
         requests=judge.requests,
         replies=judge.replies,
         received_bytes=totals.received_bytes,
-        unjudged=judge.unjudged,
+        unjudged=judge.known.unjudged,
         longest_lag=totals.longest_lag,
         alarms=[
             TrafficAlarm(

@@ -51,11 +51,11 @@ def rows(judge: TrafficJudge, rates: Rates, lag: float, dropped: int) -> list[tu
     """Return the rows of the live view."""
     speed = rates.per_second
     states = ("ready", "delayed", "buried", "reserved", "unknown")
-    jobs = ", ".join(f"{judge.labels[state]:,} {state}" for state in states)
-    following = jobs if judge.is_following else "not followed"
-    alarms = judge.alarms.counts
+    jobs = ", ".join(f"{judge.known.jobs.labels[state]:,} {state}" for state in states)
+    following = jobs if judge.known.is_following else "not followed"
+    alarms = judge.known.alarms.counts
     return [
-        ("connections", f"{len(judge.conversations):,} judged, {dropped:,} dropped"),
+        ("connections", f"{len(judge.known.conversations):,} judged, {dropped:,} dropped"),
         ("requests", f"{judge.requests:,} ({speed.get('requests', 0):,.0f}/s)"),
         ("replies", f"{judge.replies:,} ({speed.get('replies', 0):,.0f}/s)"),
         ("bytes", f"{speed.get('bytes', 0):,.0f}/s"),
@@ -75,7 +75,7 @@ def oldest(judge: TrafficJudge) -> str:
     found = min(
         (
             (asked.at, asked.verb or "a malformed line", conversation.name)
-            for conversation in judge.conversations.values()
+            for conversation in judge.known.conversations.values()
             for asked in [next(iter(conversation.asked), None)]
             if asked is not None and not (asked.is_waiting or asked.awaits_body)
         ),
@@ -84,14 +84,14 @@ def oldest(judge: TrafficJudge) -> str:
     if found is None:
         return "none"
     at, verb, name = found
-    return f"{printable(verb)} of {printable(name)}, {duration((judge.now - at) / SECOND)}"
+    return f"{printable(verb)} of {printable(name)}, {duration((judge.known.now - at) / SECOND)}"
 
 
 def last_lines(judge: TrafficJudge) -> list[str]:
     """Return the last alarms and the last notice."""
-    lines = [one.sentence for one in judge.alarms.kept[-SHOWN:]]
-    if judge.alarms.notices:
-        lines.append(judge.alarms.notices[-1][1])
+    lines = [one.sentence for one in judge.known.alarms.kept[-SHOWN:]]
+    if judge.known.alarms.notices:
+        lines.append(judge.known.alarms.notices[-1][1])
     return lines
 
 
@@ -100,7 +100,7 @@ def lines_of(alarm: Alarm) -> list[str]:
     titles = {"server": "SERVER", "client": "CLIENT", "suspicion": "SUSPICION"}
     lines = [f"{titles[alarm.about]}  {alarm.kind}, connection {alarm.connection}"]
     lines += [f"  {line}" for line in alarm.context]
-    if alarm.about == "server":
+    if alarm.expected:
         lines += [f"EXPECTED  {alarm.expected}", f"OBSERVED  {alarm.observed}"]
     else:
         lines.append(f"OBSERVED  {alarm.observed}")

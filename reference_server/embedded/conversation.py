@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from reference_server.entries import AT_ONCE, Entry, letters, written
 
-CLOSES, HALF_CLOSES, CLOSED = b"closes", b"half-closes", b"closed by the target"
-"""The events of a connection: the client ends it, or its own direction, or the server does."""
-RESTARTS, DRAINS = b"restarts", b"SIGUSR1"
-"""The events of the server: it starts anew, or enters drain mode."""
+DRAINS = b"SIGUSR1"
+"""The event of a server that enters drain mode."""
 BYTES_LIMIT = 2**26
 """Bytes of messages that are kept; of a longer conversation, its end."""
 SHOWN = 100

@@ -14,10 +14,11 @@ from reference_server.binlog import Binlog
 from reference_server.clock import MovableClock
 from reference_server.dialect import DialectError
 from reference_server.embedded.clock import BeanstalkClock
-from reference_server.embedded.conversation import DRAINS, RESTARTS
+from reference_server.embedded.conversation import DRAINS
 from reference_server.embedded.jobs import STATES, JobSnapshot, snapshot
 from reference_server.embedded.misbehaviour import command_of, rate_of, reply_of
 from reference_server.embedded.watched import Wire, watched
+from reference_server.entries import RESTARTS
 from reference_server.fault import NO_FAULT, Fault
 from reference_server.finding import find_profile
 from reference_server.keeping import Keeper

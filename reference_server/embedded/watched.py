@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from reference_server.connection import ServedConnection
-from reference_server.embedded.conversation import CLOSED, CLOSES, HALF_CLOSES, Conversation
+from reference_server.embedded.conversation import Conversation
 from reference_server.embedded.misbehaviour import Misbehaviour
+from reference_server.entries import CLIENT_CLOSES, CLIENT_HALF_CLOSES, TARGET_CLOSES
 from reference_server.fault import Fault
 from reference_server.wire import Body, Command, Malformed, Put, Reply, Request, RequestReader
 
@@ -147,7 +148,7 @@ class WatchedConnection(ServedConnection):
         if self.is_dropped:
             return
         if self._is_half_closed:
-            self._record(HALF_CLOSES)
+            self._record(CLIENT_HALF_CLOSES)
             self._is_half_closed = False
         misbehaviour = self.wire.misbehaviour
         end = misbehaviour.cut(self._sent_before, data)
@@ -176,12 +177,12 @@ class WatchedConnection(ServedConnection):
             self._closes_when_sent = True
             return
         if self._is_open and not self._is_closing:
-            self._record(CLOSES if self._is_half_closed else CLOSED)
+            self._record(CLIENT_CLOSES if self._is_half_closed else TARGET_CLOSES)
         super().close()
 
     def lost(self) -> None:
         """Note that the client is gone."""
-        self._record(CLOSES)
+        self._record(CLIENT_CLOSES)
         super().lost()
 
     def cut_off(self) -> None:

@@ -35,6 +35,7 @@ class Packet(NamedTuple):
     flags: int
     data: bytes = b""
     cut: int = 0
+    has_room: bool = True
 
     @property
     def segment(self) -> TcpSegment:
@@ -42,7 +43,8 @@ class Packet(NamedTuple):
         data = self.data[: len(self.data) - self.cut]
         seq, ack = self.seq % 2**32, self.ack % 2**32
         ends = self.source, self.target
-        return TcpSegment(self.at, *ends, seq, ack, self.flags, data, len(self.data))
+        size = len(self.data)
+        return TcpSegment(self.at, *ends, seq, ack, self.flags, data, size, self.has_room)
 
     def encoded(self) -> bytes:
         """Return it as an IP packet, cut at its end."""
@@ -52,6 +54,7 @@ class Packet(NamedTuple):
             seq=self.seq % 2**32,
             ack=self.ack % 2**32,
             flags=self.flags,
+            win=65535 if self.has_room else 0,
             data=self.data,
         )
         source, target = self.source[0], self.target[0]
@@ -100,6 +103,9 @@ class Talk:
                 self._add(at, conn, 1 - side, ACK)
         elif kind is Kind.CLIENT_ENDED or kind is Kind.SERVER_ENDED:
             self._add(at, conn, int(kind is Kind.SERVER_ENDED), FIN | ACK)
+        elif kind is Kind.BLOCKED:
+            self._add(at, conn, 0, ACK)
+            self.packets[-1] = self.packets[-1]._replace(has_room=False)
         elif kind is Kind.RESET:
             self._add(at, conn, int(data == b"server"), RST | ACK)
 
@@ -161,9 +167,13 @@ def pcap(
 
 
 def pcapng(
-    packets: Iterable[Packet], link: str = "ethernet", order: str = "<", nano: bool = False
+    packets: Iterable[Packet],
+    link: str = "ethernet",
+    order: str = "<",
+    nano: bool = False,
+    dropped: int = 0,
 ) -> bytes:
-    """Return a capture in the format of Wireshark."""
+    """Return a capture in the format of Wireshark; it has counted packets that it has dropped."""
     number, framed = LINKS[link]
 
     def block(kind: int, body: bytes) -> bytes:
@@ -182,6 +192,10 @@ def pcapng(
         units = packet.at // (1 if nano else 1000)
         head = struct.pack(order + "IIIII", 0, units >> 32, units % 2**32, len(frame), len(frame))
         parts.append(block(6, head + frame))
+    # A counter is written now and then, and never goes back.
+    counts = (dropped // 2, dropped) if dropped else ()
+    options = (struct.pack(order + "HHQHHQ", 4, 8, 9, 5, 8, count) for count in counts)
+    parts += [block(5, bytes(12) + option) for option in options]
     return b"".join(parts)
 
 
@@ -201,7 +215,7 @@ def verdict(packets: Iterable[Packet], profile: Profile = NEWEST) -> list[Judged
 
 def alarms(servers: Iterable[JudgedServer]) -> list[str]:
     """Return the alarms about servers."""
-    return [one.sentence for server in servers for one in server.judge.alarms.kept]
+    return [one.sentence for server in servers for one in server.judge.known.alarms.kept]
 
 
 # ------------------------------------------------------------ rewriting

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from conformance.__main__ import main
-from conformance.captures.strace import Trace, is_strace
+from conformance.captures.strace import Trace
+from conformance.target.system_calls import is_strace
 from conformance.traffic.events import Kind
+from tests.traffic.served_traffic import WHILE
 
 SERVER = r"""
 7 1700000000.000001 accept(3, {AF_INET, sin_port=htons(5), sin_addr=inet_addr("10.0.0.9")}, [9]) = 5
@@ -67,6 +70,40 @@ def test_a_client(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "server 10.0.0.1:11300" in output
     assert "1 request, 1 replies" in output
     assert check(tmp_path, CLIENT.replace("USING mail", "USING main")) == 1
+
+
+WAITS = """
+8 1700000000.1 connect(3, {sin_port=htons(11300), sin_addr=inet_addr("10.0.0.1")}, 16) = 0 <0.01>
+8 1700000000.2 sendto(3, "reserve-with-timeout 2\\r\\n", 24, 0, NULL, 0) = 24 <0.01>
+8 1700000000.3 recvfrom(3, "TIMED_OUT\\r\\n", 8192, 0, NULL, NULL) = 11 <1.95>
+""".lstrip()
+
+
+def test_a_client_that_waits_within_a_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(tmp_path, WAITS) == 0
+    assert "timeouts are not judged" not in capsys.readouterr().out
+    assert check(tmp_path, WAITS.replace("<1.95>", "<0.95>")) == 1
+    assert "TIMED_OUT\\r\\n after 1.050 s" in capsys.readouterr().out
+    # Without -T, it is not shown how long it has waited.
+    assert check(tmp_path, re.sub(" <.*>", "", WAITS)) == 0
+    assert "timeouts are not judged" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("written", ["", "blocked", "answered"])
+def test_a_server_that_owes_a_reply(written: str, tmp_path: Path) -> None:
+    lines = [f"7 1700000000.{fd} accept(3, NULL, NULL) = {fd} <0.0>" for fd in (5, 6)]
+    lines.append('7 1700000001.0 read(5, "reserve-with-timeout 1\\r\\n", 224) = 24 <0.0>')
+    result = {"blocked": "-1 EAGAIN (Resource temporarily unavailable)", "answered": "11"}
+    if written:
+        call = 'write(5, "TIMED_OUT\\r\\n", 11)'
+        lines.append(f"7 1700000002.0 {call} = {result[written]} <0.0>")
+    for second in range(3, 3 + 2 * WHILE):
+        lines.append(f'7 17000000{second:02}.0 read(6, "list-tube-used\\r\\n", 224) = 16 <0.0>')
+        lines.append(f'7 17000000{second:02}.1 write(6, "USING default\\r\\n", 15) = 15 <0.0>')
+    assert check(tmp_path, "\n".join(lines)) == int(written == "")
+    assert check(tmp_path, "\n".join(lines).replace(" <0.0>", "")) == 0
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ from tests.captures.packets import (
     verdict,
 )
 from tests.servers import BEANSTALKD, TCPDUMP, needs_beanstalkd, needs_tcpdump
+from tests.traffic.served_traffic import WHILE, Traffic
 from tests.traffic.simulated_traffic import Simulation
 
 FAULTY = (
@@ -72,7 +73,7 @@ def stamped(packets: Sequence[Packet], others: Iterable[Packet]) -> list[Packet]
 
 def of_judge(judge: TrafficJudge) -> list[str]:
     """Return alarms without the name of the connection."""
-    return [one.sentence.partition(": ")[2] for one in judge.alarms.kept]
+    return [one.sentence.partition(": ")[2] for one in judge.known.alarms.kept]
 
 
 def talk_of(conn: int, *said: bytes) -> list[tuple[int, Kind, bytes]]:
@@ -104,7 +105,7 @@ def test_a_right_server_raises_no_alarm_however_packets_come(seed: int) -> None:
 def test_a_fault_raises_the_alarms_that_the_proxy_raises(name: str) -> None:
     (fault,) = (one for one in FAULTS.values() if one.name == name)
     packets, judge = traffic(2, fault)
-    assert judge.alarms.counts["server"]
+    assert judge.known.alarms.counts["server"]
     chance = Random(2)
     for changed in (packets, disordered(repeated(packets, chance), chance)):
         (server,) = verdict(changed)
@@ -158,6 +159,61 @@ def test_a_request_that_is_missing_explains_what_others_see_before_the_gap_shows
     assert server.missing == len(b"delete 7\r\nDELETED\r\n")
     # Without any sign of that client, the server is wrong.
     assert len(alarms(verdict(sorted([*lost, *begun])))) == 1
+
+
+def test_a_request_that_is_missing_at_the_end_explains_what_others_see() -> None:
+    deletes = talk_of(2, b"delete 7\r\n", b"DELETED\r\n")
+    later = (2, Kind.SENT, b"list-tube-used\r\n")
+    sees = talk_of(1, b"peek 7\r\n", b"NOT_FOUND\r\n")
+    begun = OPENED, (2, Kind.OPENED, b""), *PUT
+    whole = Talk(acks=False).talk(*begun, *deletes, later, *sees)
+    lost = b"delete 7\r\n", b"DELETED\r\n"
+    # Nobody has acknowledged what comes after the gap, and the capture ends.
+    sent = [one for one in whole if one.source[1] == 40002]
+    last = next(one for one in sent if one.data == later[2])
+    seen = [one for one in whole if one.data not in lost]
+    ack = sent[1].ack
+    (server,) = verdict(one._replace(ack=ack) if one is last else one for one in seen)
+    assert alarms([server]) == []
+    assert server.missing >= len(lost[0])
+
+
+def test_packets_that_the_capture_has_counted_and_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packets = Talk().talk(OPENED, *PUT, *talk_of(1, b"delete 7\r\n", b"NOT_FOUND\r\n"))
+    assert check(tmp_path, pcapng(packets)) == 1
+    capsys.readouterr()
+    for order in "<>":
+        assert check(tmp_path, pcapng(packets, order=order, dropped=12)) == 0
+        assert "the capture has lost 12 packets" in capsys.readouterr().out
+    # What one connection decides, in which nothing is missing, is decided all the same.
+    wrong = Talk().talk(OPENED, *talk_of(1, b"use mail\r\n", b"USING video\r\n"))
+    assert check(tmp_path, pcapng(wrong, dropped=1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "is_blocked", "verdict_of_it"),
+    [
+        (b"\x7f\0\0\x01", False, "server"),
+        (b"\x0a\0\0\x01", False, "suspicion"),
+        (b"\x7f\0\0\x01", True, ""),
+    ],
+)
+def test_a_reply_that_is_overdue(host: bytes, is_blocked: bool, verdict_of_it: str) -> None:
+    talk = Talk(server=(host, 11300))
+    served = Traffic(talk.take)
+    served.say(b"reserve-with-timeout 1\r\n")
+    if is_blocked:
+        served.event(1, Kind.BLOCKED)
+    served.serve(2 * WHILE)
+    (server,) = verdict(talk.packets)
+    assert [one.about for one in server.judge.known.alarms.kept] == [verdict_of_it] * (
+        verdict_of_it != ""
+    )
+    # In a capture that is known to lack bytes, the reply may be among them.
+    lost = [one for one in talk.packets if one.data][20]
+    assert alarms(verdict(one for one in talk.packets if one is not lost)) == []
 
 
 @pytest.mark.parametrize("seed", range(8))

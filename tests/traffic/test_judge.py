@@ -8,7 +8,8 @@ import pytest
 
 from conformance.oracle.underspecification import is_decided
 from conformance.traffic.events import Event, EventReader, Kind, encoded
-from conformance.traffic.judge import MAX_DELETED, TrafficJudge
+from conformance.traffic.job_table import MAX_DELETED
+from conformance.traffic.judge import TrafficJudge
 from conformance.traffic.requests import plain_lines
 from reference_server.commands import VERBS
 from reference_server.faults import FAULTS
@@ -68,7 +69,7 @@ def opened(*conns: int) -> list[tuple[int, Kind, bytes]]:
 
 
 def server_alarms(judge: TrafficJudge) -> list[str]:
-    return [one.sentence for one in judge.alarms.kept if one.about == "server"]
+    return [one.sentence for one in judge.known.alarms.kept if one.about == "server"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -77,14 +78,14 @@ def test_no_interleaving_of_a_right_server_is_an_alarm(seed: int) -> None:
     simulation = Simulation(seed, judge.take, clients=2 + 2 * seed, prior=(seed % 3) * 5)
     simulation.run(600)
     assert judge.replies > 500
-    assert judge.alarms.kept == []
+    assert judge.known.alarms.kept == []
 
 
 @pytest.mark.parametrize("profile", [PROFILES[name] for name in ("1.12", "1.10", "1.5")])
 def test_no_older_server_is_an_alarm(profile: Profile) -> None:
     judge = TrafficJudge(profile)
     Simulation(7, judge.take, clients=5, profile=profile).run(600)
-    assert judge.alarms.kept == []
+    assert judge.known.alarms.kept == []
 
 
 @pytest.mark.parametrize("name", NOTICED)
@@ -93,9 +94,9 @@ def test_faults_are_noticed(name: str) -> None:
     for seed in (1, 2, 3, 4):
         judge = TrafficJudge()
         simulation = Simulation(seed, judge.take, clients=3, fault=fault)
-        while simulation.commands < 1000 and not judge.alarms.counts["server"]:
+        while simulation.commands < 1000 and not judge.known.alarms.counts["server"]:
             simulation.run(simulation.commands + 20)
-        if judge.alarms.counts["server"]:
+        if judge.known.alarms.counts["server"]:
             return
     pytest.fail("no alarm")
 
@@ -120,8 +121,8 @@ def test_a_client_that_bypasses_the_proxy_is_no_alarm() -> None:
     other = talk(1, b"reserve\r\n", b"RESERVED 2 1\r\ny\r\n", b"delete 1\r\n", b"NOT_FOUND\r\n")
     judge = judged(opened(1) + put + other)
     assert server_alarms(judge) == []
-    assert not judge.is_following
-    assert "a client is not seen here" in judge.alarms.notices[-1][1]
+    assert not judge.known.is_following
+    assert "a client is not seen here" in judge.known.alarms.notices[-1][1]
 
 
 def test_without_that_client_it_is_one() -> None:
@@ -171,9 +172,9 @@ def test_a_conversation_that_is_dropped_makes_jobs_unknown_until_it_ends() -> No
     missing = talk(1, b"delete 1\r\n", b"NOT_FOUND\r\n")
     judge = judged([*opened(1, 2), *put, (2, Kind.DROPPED, b""), *missing])
     assert server_alarms(judge) == []
-    assert judge.unjudged == 1
-    assert not judge.is_following
-    at = judge.now + 1
+    assert judge.known.unjudged == 1
+    assert not judge.known.is_following
+    at = judge.known.now + 1
     judge.take(Event(at, 2, Kind.CLOSED))
     later = at + 2 * SECOND
     for conn, kind, data in talk(1, b"put 0 0 60 1\r\nx\r\n", b"INSERTED 2\r\n", b"delete 2\r\n"):
@@ -192,10 +193,10 @@ def test_what_was_deleted_is_forgotten() -> None:
             b"delete %d\r\n" % id,
             b"DELETED\r\n",
         ):
-            judge.take(Event(judge.now + 1, conn, kind, data))
-    assert judge.alarms.kept == []
-    assert judge.jobs == {}
-    assert len(judge._deleted) == MAX_DELETED
+            judge.take(Event(judge.known.now + 1, conn, kind, data))
+    assert judge.known.alarms.kept == []
+    assert judge.known.jobs.followed == {}
+    assert len(judge.known.jobs.deleted) == MAX_DELETED
 
 
 def test_a_job_that_is_passed_over() -> None:
@@ -253,7 +254,7 @@ def test_replies_that_one_client_decides(sent: bytes, received: bytes, expected:
     ],
 )
 def test_requests_that_mean_something_else(sent: bytes, what: str, shown: str) -> None:
-    alarms = judged([*opened(1), (1, Kind.SENT, sent)]).alarms.kept
+    alarms = judged([*opened(1), (1, Kind.SENT, sent)]).known.alarms.kept
     assert all(one.about == "client" for one in alarms)
     assert any(what in one.kind and shown in one.shown for one in alarms)
 
@@ -261,17 +262,17 @@ def test_requests_that_mean_something_else(sent: bytes, what: str, shown: str) -
 def test_a_name_with_a_second_command_is_suspected_of_a_client_that_does_not_pipeline() -> None:
     lockstep = talk(1, *(b"list-tube-used\r\n", b"USING default\r\n") * 3)
     smuggled = [(1, Kind.SENT, b"use a\r\ndelete 1\r\n")]
-    (alarm,) = judged(opened(1) + lockstep + smuggled).alarms.kept
+    (alarm,) = judged(opened(1) + lockstep + smuggled).known.alarms.kept
     assert alarm.about == "suspicion"
     assert alarm.shown == r"use a⟦\r⟧\ndelete 1"
-    assert judged(opened(1) + smuggled).alarms.kept == []
+    assert judged(opened(1) + smuggled).known.alarms.kept == []
 
 
 def test_lines_that_servers_read_in_different_ways_are_no_alarm_about_the_server() -> None:
     said = talk(1, b"put 0 0 9 x\r\n", b"BAD_FORMAT\r\n", b"abc\r\n", b"INSERTED 1\r\n")
     judge = judged(opened(1) + said)
     assert server_alarms(judge) == []
-    assert judge.alarms.counts["client"]
+    assert judge.known.alarms.counts["client"]
 
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)

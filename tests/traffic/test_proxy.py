@@ -161,6 +161,19 @@ def test_whoever_does_not_read_makes_the_other_wait_and_loses_nothing() -> None:
     assert got == data
 
 
+def test_a_client_that_does_not_read_is_shown() -> None:
+    notes, data = Notes(), b"x" * (1 << 20) * 24
+    with connected(notes) as (client, server):
+        sender = threading.Thread(target=server.sendall, args=(data,))
+        sender.start()
+        notes.wait_for(Kind.BLOCKED)
+        assert read(client, len(data)) == data
+        sender.join(LIMIT)
+        notes.wait_for(Kind.UNBLOCKED)
+    kinds = [kind for _, kind, _ in notes.events if kind in (Kind.BLOCKED, Kind.UNBLOCKED)]
+    assert kinds == [Kind.BLOCKED, Kind.UNBLOCKED] * (len(kinds) // 2)
+
+
 def test_many_connections_at_once() -> None:
     with (
         socket.create_server(("127.0.0.1", 0), backlog=500) as server,
