@@ -71,7 +71,7 @@ class Scout:
         self._coverage = coverage
         self._observer: Transport | None = None
         self._neutral = target.profile.neutral + CRLF
-        self._clients: dict[int, _Client] = {}
+        self._clients: dict[int, _ScoutClient] = {}
         self._tags = JobTags()
         self._last = 0
         self._sending = 0
@@ -156,7 +156,7 @@ class Scout:
     def _ask(self, ask: Ask) -> None:
         client = self._clients.get(ask.client)
         if client is None or client.transport.ended:
-            client = self._clients[ask.client] = _Client(self.target.connect(), deque())
+            client = self._clients[ask.client] = _ScoutClient(self.target.connect(), deque())
             self._comparison.connect(ask.client)
         text = ask.text if ask.job is None else ask.text % self._tags.id(ask.job)
         if ask.tag is not None:
@@ -201,7 +201,7 @@ class Scout:
         del self._clients[leave.client]
         (client.transport.reset if leave.reset else client.transport.close)()
 
-    def _hear(self, number: int, client: _Client) -> None:
+    def _hear(self, number: int, client: _ScoutClient) -> None:
         left = _FLOOD
         while data := client.transport.receive():
             left -= len(data)
@@ -273,7 +273,7 @@ class Scout:
         self._tags.clear()
 
 
-class _Client(NamedTuple):
+class _ScoutClient(NamedTuple):
     """A client, and the tags of its puts that are not answered."""
 
     transport: Transport

@@ -46,11 +46,11 @@ Text = Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,198}[!-~])?$")]
 Key = Annotated[str, Field(pattern=r"^(stats|stats-job|stats-tube)\.[a-z0-9_-]{1,100}$")]
 
 
-class _Data(BaseModel):
+class _DialectData(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
-class NewCommand(_Data):
+class NewCommand(_DialectData):
     """A command that the fork has added; without arguments and replies, it is opaque.
 
     What is sent of an opaque command is only what must not end the server.
@@ -65,7 +65,7 @@ class NewCommand(_Data):
     """The things that may be other than before, once it was said."""
 
 
-class _Limit(_Data):
+class _Limit(_DialectData):
     reason: Reason
 
 
@@ -87,7 +87,7 @@ class JobLimit(_Limit):
     value: Annotated[int, Field(strict=True, ge=1, le=1 << 30)]
 
 
-class DialectLimits(_Data):
+class DialectLimits(_DialectData):
     """The limits that differ."""
 
     max_name: Annotated[NameLimit | None, Field(alias="max-name")] = None
@@ -95,21 +95,21 @@ class DialectLimits(_Data):
     max_job_size: Annotated[JobLimit | None, Field(alias="max-job-size")] = None
 
 
-class Wording(_Data):
+class Wording(_DialectData):
     """The words in which the fork refuses something."""
 
     text: Text
     reason: Reason
 
 
-class Quotes(_Data):
+class Quotes(_DialectData):
     """The style of YAML: whether strings in statistics are quoted."""
 
     value: Annotated[bool, Field(strict=True)]
     reason: Reason
 
 
-class NewKey(_Data):
+class NewKey(_DialectData):
     """A key that the fork's statistics have besides."""
 
     value: str | int | float
@@ -117,7 +117,7 @@ class NewKey(_Data):
     reason: Reason
 
 
-class DialectFile(_Data):
+class DialectFile(_DialectData):
     """The dialect of a fork."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]

@@ -22,11 +22,11 @@ Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=0)]
 
 
-class _Data(BaseModel):
+class _ScaleData(BaseModel):
     model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
 
 
-class Estimate(_Data):
+class Estimate(_ScaleData):
     """A number with its 95 % interval."""
 
     value: Number
@@ -37,7 +37,7 @@ class Estimate(_Data):
         return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-class Latency(_Data):
+class Latency(_ScaleData):
     """A distribution of latencies, from when a request was due; None: too few were measured."""
 
     count: Whole
@@ -47,7 +47,7 @@ class Latency(_Data):
     p999: Number | None = None
 
 
-class ScalePoint(_Data):
+class ScalePoint(_ScaleData):
     """A command at a size."""
 
     size: Whole
@@ -58,7 +58,7 @@ class ScalePoint(_Data):
     latency: Latency | None = None
 
 
-class ScaleCurve(_Data):
+class ScaleCurve(_ScaleData):
     """The cost of a command while something grows."""
 
     grows: Text
@@ -81,7 +81,7 @@ class ScaleCurve(_Data):
         return -1.0 if self.exponent is None else self.exponent.low - self.expected
 
 
-class MemoryCurve(_Data):
+class MemoryCurve(_ScaleData):
     """The resident memory of a server while something grows; ``each``: the last bytes per one."""
 
     grows: Text
@@ -89,7 +89,7 @@ class MemoryCurve(_Data):
     each: float | None = None
 
 
-class ScaleServer(_Data):
+class ScaleServer(_ScaleData):
     """A server that was measured."""
 
     name: Text
@@ -106,7 +106,7 @@ class ScaleServer(_Data):
     """Commands that it does not have."""
 
 
-class ScaleRatio(_Data):
+class ScaleRatio(_ScaleData):
     """The cost of a command, by that of another server that was measured in turn."""
 
     grows: Text
@@ -115,7 +115,7 @@ class ScaleRatio(_Data):
     ratio: Estimate
 
 
-class Scale(_Data):
+class Scale(_ScaleData):
     """A measurement of one server, or of one beside another."""
 
     format: Literal["beanstalk-conformance scale"] = "beanstalk-conformance scale"

@@ -80,7 +80,7 @@ class Explored(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _Exploration:
     """The work of one process: a world on a target, until ``end`` of the monotonic clock."""
 
     options: Options
@@ -133,7 +133,7 @@ def explore(
     worlds = [world for world in (*WORLDS, *LARGER) if world.name not in known]
     end = time.monotonic() + seconds
     work = [
-        _Work(options, world, states, end, FOOTPRINT.run, number + 1)
+        _Exploration(options, world, states, end, FOOTPRINT.run, number + 1)
         for number, world in enumerate(worlds)
     ]
     print(f"exploring {name}: {counted(len(worlds), 'world')} for {seconds:g} s", flush=True)
@@ -179,7 +179,7 @@ def _keep(name: str, worlds: Iterable[str]) -> None:
         print(f"how far it came could not be kept in {PROGRESS}: {error.strerror}")
 
 
-def _explored(work: Iterable[_Work], jobs: int) -> Iterator[Explored]:
+def _explored(work: Iterable[_Exploration], jobs: int) -> Iterator[Explored]:
     """Explore worlds in so many processes, and yield each that is done."""
     with worker_processes(jobs) as pool:
         done = [pool.submit(_explore, one) for one in work]
@@ -191,7 +191,7 @@ def _explored(work: Iterable[_Work], jobs: int) -> Iterator[Explored]:
             raise
 
 
-def explored_on(address: str, work: Sequence[_Work]) -> Iterator[Explored]:
+def explored_on(address: str, work: Sequence[_Exploration]) -> Iterator[Explored]:
     """Explore worlds on the workers of a scheduler, and yield each that is done."""
     which = repr([(one.options, one.states) for one in work[:1]]).encode()
     cluster = Cluster[Far](address, f"explore-{hashlib.sha256(which).hexdigest()[:12]}")
@@ -226,7 +226,7 @@ class Far(NamedTuple):
         return self.explored._replace(finding=told)
 
 
-def explore_far(work: _Work, seconds: float) -> Far:
+def explore_far(work: _Exploration, seconds: float) -> Far:
     """Explore one world on a worker, for so many seconds at most; raises as ``_explore``."""
     with tempfile.TemporaryDirectory() as folder:
         end, home = time.monotonic() + seconds, Path(folder)
@@ -234,7 +234,7 @@ def explore_far(work: _Work, seconds: float) -> Far:
         return Far(explored, HandedOver.of(home))
 
 
-def _explore(work: _Work) -> Explored:
+def _explore(work: _Exploration) -> Explored:
     """Explore one world; raises TargetError, LaunchError or OSError."""
     if time.monotonic() > work.end:
         return Explored(work.world.name, unfit="not begun in the time")
@@ -252,7 +252,7 @@ def _explore(work: _Work) -> Explored:
         target.close()
 
 
-def _visited(world: World, target: Target, work: _Work) -> Explored:
+def _visited(world: World, target: Target, work: _Exploration) -> Explored:
     tour = tour_of(world, target.profile, work.states)
     start = time.monotonic()
     exploration = Exploration(1, profile=target.profile, folder=work.findings, shared=True)

@@ -18,7 +18,7 @@ UNREAD, SIZE = 100, 60_000
 """Replies that a client does not read, more than systems keep for it, and their bytes."""
 
 
-class Departure(NamedTuple):
+class DepartingClient(NamedTuple):
     """A client in this state that leaves in this way."""
 
     state: str
@@ -91,7 +91,7 @@ _WAYS: Mapping[str, Callable[[Connection], None]] = {
 }
 
 
-def departures(server: Target) -> Sequence[Departure]:
+def departures(server: Target) -> Sequence[DepartingClient]:
     """Return all departures that a server's profile and traits allow."""
     profile, traits = server.profile, server.traits
     states = set(_STATES)
@@ -100,7 +100,7 @@ def departures(server: Target) -> Sequence[Departure]:
     if not (traits.pipelines and server.takes(SIZE)):
         states.discard(UNREAD_REPLIES)
     return [
-        Departure(state, way)
+        DepartingClient(state, way)
         for state, way in product(_STATES, _WAYS)
         if state in states
         and not (way == "quits" and (state in _UNFINISHED or "quit" not in profile.commands))
@@ -110,7 +110,7 @@ def departures(server: Target) -> Sequence[Departure]:
 class Departing:
     """Clients that are about to leave: one for each of the departures."""
 
-    def __init__(self, chosen: Sequence[Departure], connect: Connect) -> None:
+    def __init__(self, chosen: Sequence[DepartingClient], connect: Connect) -> None:
         job = 0
         if any(departure.state == UNREAD_REPLIES for departure in chosen):
             job = connect().put(b"0123456789" * (SIZE // 10), delay=LONG)

@@ -61,7 +61,7 @@ def counted(target: Target, profile: Profile) -> CountedTarget:
     last, tubes = 0, frozenset[str]()
     try:
         with visit(target.address, target.limits.probe, target.traits) as sock:
-            client = _Client(sock, target)
+            client = _SnapshotClient(sock, target)
             if target.exclusive and profile.has_tubes:
                 if target.traits.ends_connections and not target.traits.keeps_tubes:
                     # Else clients that have left keep them.
@@ -99,7 +99,7 @@ def counted(target: Target, profile: Profile) -> CountedTarget:
     return CountedTarget(profile, fresh, known, there, _jobs(of_default), taken)
 
 
-class _Client:
+class _SnapshotClient:
     """A client that asks a target for its counters; raises Unanswered if it is not answered."""
 
     def __init__(self, sock: Transport, target: Target) -> None:
@@ -146,7 +146,7 @@ class _Client:
         return id
 
 
-def _await_tubes(client: _Client, clock: TargetClock, limits: Limits) -> None:
+def _await_tubes(client: _SnapshotClient, clock: TargetClock, limits: Limits) -> None:
     """Let tubes go that were left before, as far as they do."""
     for is_last in attempts(limits):
         if is_last or all(client.has_jobs(tube) for tube in client.other_tubes()):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.departures import Departing, Departure, departures
+from conformance.dialogue.departures import Departing, DepartingClient, departures
 from conformance.dialogue.resting import Need, seems_restless, share, unrest
 from conformance.dialogue.scenario import Connect
 from conformance.target.resources import Resources
@@ -46,7 +46,7 @@ def _round_trip(client: Connection) -> float:
 
 
 def _unrest_after(
-    chosen: Sequence[Departure],
+    chosen: Sequence[DepartingClient],
     client: Connection,
     connect: Connect,
     resources: Resources,
@@ -69,7 +69,7 @@ def _unrest_after(
 
 
 def _deviation(
-    chosen: Sequence[Departure],
+    chosen: Sequence[DepartingClient],
     client: Connection,
     connect: Connect,
     resources: Resources,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from conformance.traffic.alarms import About, Alarm
 from conformance.traffic.conversation import Conversation
 from conformance.traffic.in_flight import InFlight
-from conformance.traffic.jobs import Job
+from conformance.traffic.jobs import FollowedJob
 from conformance.traffic.knowledge import Knowledge
 from conformance.traffic.requests import Remark
 from reference_server.state import SECOND
@@ -40,14 +40,14 @@ class Findings:
         known.alarms.add(self.alarm(conversation, "server", kind, expected, observed))
 
     def contradicts(
-        self, conversation: Conversation, job: Job, verb: str, expected: str, reply: Reply
+        self, conversation: Conversation, job: FollowedJob, verb: str, expected: str, reply: Reply
     ) -> None:
         """Raise an alarm about a reply that no state of a job allows."""
         self._known.jobs.unlist(job)
         kind = f"{verb} {reply.word}"
         self.wrong(conversation, kind, expected, f"{reply} to {verb}", unless_explained=True)
 
-    def compare_body(self, conversation: Conversation, job: Job, reply: Reply) -> None:
+    def compare_body(self, conversation: Conversation, job: FollowedJob, reply: Reply) -> None:
         """Compare the body of a reply with that of its job."""
         assert reply.body is not None
         body = len(reply.body), hash(reply.body)

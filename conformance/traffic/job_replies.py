@@ -5,7 +5,7 @@ from __future__ import annotations
 from conformance.traffic import jobs as job_states
 from conformance.traffic.conversation import Asked, Conversation
 from conformance.traffic.findings import Findings
-from conformance.traffic.jobs import Job, Request
+from conformance.traffic.jobs import FollowedJob, Request
 from conformance.traffic.knowledge import Knowledge
 from conformance.traffic.queue_order import QueueOrder
 from reference_server.state import SECOND
@@ -70,7 +70,7 @@ class JobReplies:
 
     def meets(
         self, conversation: Conversation, request: Request, id: int, reply: Reply
-    ) -> Job | None:
+    ) -> FollowedJob | None:
         """Take a reply that shows a job which is not followed; return it, if it is now."""
         known, jobs = self._known, self._known.jobs
         deleted = jobs.deleted.get(id, -1)
@@ -86,7 +86,7 @@ class JobReplies:
             return None
         if id >= 2**63 or jobs.is_full:
             return None
-        job = Job(id, known.number)
+        job = FollowedJob(id, known.number)
         if reply.word == "DELETED":
             jobs.deleted[id] = known.number
             return None
@@ -153,7 +153,7 @@ class JobReplies:
         known.jobs.changed(job, label, known.number)
 
     def _compare_tube(
-        self, conversation: Conversation, job: Job, asked: Asked, reply: Reply
+        self, conversation: Conversation, job: FollowedJob, asked: Asked, reply: Reply
     ) -> None:
         if asked.watched is not None and job.tube is not None and job.tube not in asked.watched:
             expected = f"a job of {' or '.join(asked.watched)}"
@@ -195,6 +195,6 @@ class JobReplies:
         known.jobs.changed(job, label, known.number)
 
 
-def _expectation(job: Job) -> str:
+def _expectation(job: FollowedJob) -> str:
     states = sorted(job.states)
     return f"a reply about job {job.id}, which is {' or '.join(states)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 
-from conformance.traffic.jobs import Job, Request, TooManyPossibilities
+from conformance.traffic.jobs import FollowedJob, Request, TooManyPossibilities
 from conformance.traffic.tubes import Tubes
 
 MAX_JOBS = 200_000
@@ -25,7 +25,7 @@ class JobTable:
     """
 
     def __init__(self, tubes: Tubes) -> None:
-        self.followed: dict[int, Job] = {}
+        self.followed: dict[int, FollowedJob] = {}
         self.labels: Counter[str] = Counter()
         self.deleted: OrderedDict[int, int] = OrderedDict()
         self.strays: dict[int, list[Request]] = {}
@@ -53,7 +53,7 @@ class JobTable:
         self.accepted, self.refused = -1, 2**64
         self._tubes.forget_jobs()
 
-    def follow(self, job: Job, now: int) -> None:
+    def follow(self, job: FollowedJob, now: int) -> None:
         """Follow a job from now on."""
         self.followed[job.id] = job
         self.labels[job.label] += 1
@@ -61,7 +61,7 @@ class JobTable:
             self._tubes.view(job.tube, now).job_count += 1
 
     def fold(
-        self, job: Job, take: Callable[[], bool | None], request: Request | None = None
+        self, job: FollowedJob, take: Callable[[], bool | None], request: Request | None = None
     ) -> bool:
         """Take a reply about a job; forget its state if it may be in too many."""
         try:
@@ -72,7 +72,7 @@ class JobTable:
             job.blurred = [one for one in job.blurred if one is not request]
             return True
 
-    def changed(self, job: Job, label: str, number: int) -> None:
+    def changed(self, job: FollowedJob, label: str, number: int) -> None:
         """Note that a job may have changed by an event; forget it if it certainly was deleted."""
         if self.followed.get(job.id) is not job:
             return
@@ -89,7 +89,7 @@ class JobTable:
             self.labels[label] -= 1
             self.labels[job.label] += 1
 
-    def unlist(self, job: Job) -> None:
+    def unlist(self, job: FollowedJob) -> None:
         """Note that a job is not certainly ready any more."""
         if job.ready_since and job.tube in self._tubes.views:
             self._tubes.views[job.tube].remove(job)

@@ -99,7 +99,7 @@ class Surroundings(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class FollowedJob:
     """The knowledge of a job; None: unknown.
 
     ``first``: the event that showed it. ``pris``: priorities that it may have. ``is_fresh``: its

@@ -7,7 +7,7 @@ from conformance.traffic.conversation import Asked, Conversation
 from conformance.traffic.findings import Findings
 from conformance.traffic.job_replies import JobReplies
 from conformance.traffic.job_table import MAX_JOBS
-from conformance.traffic.jobs import Job, Possibility, Request
+from conformance.traffic.jobs import FollowedJob, Possibility, Request
 from conformance.traffic.knowledge import Knowledge
 from reference_server.state import SECOND
 from reference_server.wire import Reply
@@ -87,7 +87,7 @@ class PutReplies:
         else:
             self._is_new(id, asked)
 
-    def _was_met(self, conversation: Conversation, job: Job, asked: Asked) -> None:
+    def _was_met(self, conversation: Conversation, job: FollowedJob, asked: Asked) -> None:
         """Take the put of a job that another reply has shown before."""
         body = _hashed(asked)
         if job.body not in (None, body):
@@ -101,7 +101,7 @@ class PutReplies:
         """Follow a job from its put on."""
         known, put = self._known, asked.put
         assert put is not None
-        job = Job(
+        job = FollowedJob(
             id, known.number, asked.tube, _hashed(asked), max(put.ttr, 1), put.delay, {put.pri}
         )
         strays = known.jobs.strays.pop(id, None)

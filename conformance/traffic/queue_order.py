@@ -8,7 +8,7 @@ from conformance.traffic import jobs as job_states
 from conformance.traffic.alarms import Alarm
 from conformance.traffic.conversation import Asked, Conversation
 from conformance.traffic.findings import Findings
-from conformance.traffic.jobs import Job
+from conformance.traffic.jobs import FollowedJob
 from conformance.traffic.knowledge import Knowledge
 from conformance.traffic.tubes import PassedOver
 from reference_server.wire import Reply
@@ -21,7 +21,7 @@ class QueueOrder:
         self._known = known
         self._findings = findings
 
-    def place(self, job: Job) -> tuple[int, int] | None:
+    def place(self, job: FollowedJob) -> tuple[int, int] | None:
         """Return the place of a job in its queue; None if it is not certain."""
         if not job.is_fresh or job.pris is None or len(job.pris) != 1:
             return None
@@ -62,7 +62,7 @@ class QueueOrder:
                     job.passed_over = PassedOver(asked.number, known.number, alarm)
                 return
 
-    def was_passed_over(self, job: Job, asked: Asked) -> None:
+    def was_passed_over(self, job: FollowedJob, asked: Asked) -> None:
         """Raise the alarm about a job that was ready when it was passed over."""
         known, passed = self._known, job.passed_over
         if not isinstance(passed, PassedOver) or not isinstance(passed.about, Alarm):

@@ -11,14 +11,14 @@ _TABLES = ("tcp", "tcp6")
 _ESTABLISHED, _LISTEN = "01", "0A"
 
 
-class _Row(NamedTuple):
+class _SocketRow(NamedTuple):
     local: int
     remote: int
     state: str
     inode: str
 
 
-def _rows(root: Path) -> Iterator[_Row]:
+def _rows(root: Path) -> Iterator[_SocketRow]:
     for table in _TABLES:
         try:
             lines = (root / "net" / table).read_text().splitlines()[1:]
@@ -27,7 +27,7 @@ def _rows(root: Path) -> Iterator[_Row]:
         for line in lines:
             fields = line.split()
             local, remote = (int(field.rpartition(":")[2], 16) for field in fields[1:3])
-            yield _Row(local, remote, fields[3], fields[9])
+            yield _SocketRow(local, remote, fields[3], fields[9])
 
 
 def _sockets(root: Path, process: int) -> set[str]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sortedcontainers import SortedList
 
-from conformance.traffic.jobs import Job
+from conformance.traffic.jobs import FollowedJob
 from reference_server.state import SECOND
 
 MAX_TUBES = 20_000
@@ -74,14 +74,14 @@ class TubeView:
         head = self.ready[:LOOKED_AT]
         return [id for pri, id in head if place is None or (pri, id) < place]
 
-    def add(self, job: Job, number: int) -> None:
+    def add(self, job: FollowedJob, number: int) -> None:
         """Note that a job certainly is ready from an event on."""
         assert job.pris is not None
         (pri,) = job.pris
         job.ready_since = number
         self.ready.add((pri, job.id))
 
-    def remove(self, job: Job) -> None:
+    def remove(self, job: FollowedJob) -> None:
         """Note that a job may be taken, or changed, from now on."""
         for pri in job.pris or ():
             self.ready.discard((pri, job.id))

@@ -12,7 +12,7 @@ SHOWN = 100
 """Messages that a failing test shows."""
 
 
-class Conversation:
+class EmbeddedTranscript:
     """All messages, oldest first; times are in nanoseconds. Only the server's thread writes it."""
 
     def __init__(self) -> None:

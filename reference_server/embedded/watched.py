@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from reference_server.connection import ServedConnection
-from reference_server.embedded.conversation import Conversation
+from reference_server.embedded.conversation import EmbeddedTranscript
 from reference_server.embedded.misbehaviour import Misbehaviour
 from reference_server.entries import CLIENT_CLOSES, CLIENT_HALF_CLOSES, TARGET_CLOSES
 from reference_server.fault import Fault
@@ -23,7 +23,7 @@ class Wire:
     """The state that all connections of a server share; ``clock`` gives its time in nanoseconds."""
 
     clock: Callable[[], int]
-    conversation: Conversation = field(default_factory=Conversation)
+    conversation: EmbeddedTranscript = field(default_factory=EmbeddedTranscript)
     misbehaviour: Misbehaviour = field(default_factory=Misbehaviour)
     connections: set[WatchedConnection] = field(default_factory=set)
 

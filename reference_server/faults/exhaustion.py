@@ -141,14 +141,14 @@ class _LosesJobs(Model):
 def _loses(kind: Timer) -> type[Model]:
     """Lose the jobs of which such a timer ends without memory."""
 
-    class Loses(_LosesJobs):
+    class LosesWithoutMemory(_LosesJobs):
         def _fire(self, alarm: Alarm) -> None:
             if alarm[1] is kind and not RESERVE.has_room:
                 self._lose(self.jobs[int(alarm[2])])
             else:
                 super()._fire(alarm)
 
-    return Loses
+    return LosesWithoutMemory
 
 
 fault("exhaustion.expiry-keeps-jobs", "a job whose TTR ends without memory is in no queue")(

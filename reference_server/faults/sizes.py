@@ -250,7 +250,7 @@ class ForgetsAnother(Model):
 def _loses(kind: Timer, count: int) -> type[Model]:
     """Lose timers of one kind, if more of them fall due together."""
 
-    class Loses(Model):
+    class LosesTimersDueTogether(Model):
         def _fire_timers(self, now: int) -> None:
             due = itertools.takewhile(lambda alarm: alarm[0] <= now, self._timers)
             late = [alarm for alarm in due if alarm[1] is kind][count:]
@@ -273,7 +273,7 @@ def _loses(kind: Timer, count: int) -> type[Model]:
                 job.deadline = deadline
                 queue.add((deadline, subject))
 
-    return Loses
+    return LosesTimersDueTogether
 
 
 for _slug, _kind, _count in (

@@ -16,7 +16,7 @@ import reference_server
 from conformance.oracle.check import check
 from conformance.reading import parse
 from reference_server import BeanstalkServer, loop
-from reference_server.embedded.conversation import SHOWN, Conversation
+from reference_server.embedded.conversation import SHOWN, EmbeddedTranscript
 from reference_server.faults import FAULTS
 from reference_server.profiles import PROFILES
 
@@ -311,7 +311,7 @@ def test_a_conversation_without_end_is_forgotten_from_its_beginning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("reference_server.embedded.conversation.BYTES_LIMIT", 1000)
-    kept = Conversation()
+    kept = EmbeddedTranscript()
     for number in range(1000):
         kept.sent_by_client("A", b"peek %d\r\n" % number, number)
     lines = kept.text().splitlines()
