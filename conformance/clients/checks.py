@@ -284,4 +284,4 @@ def stays_small(record: CallRecord) -> Mismatch | None:
     if record.growth <= SMALL:
         return None
     expected = f"the process grows by at most {SMALL >> 20} MiB"
-    return Mismatch(expected, f"it grows by {record.growth >> 20} MiB")
+    return Mismatch(expected, f"it grows by {record.growth / 2**20:.1f} MiB")

@@ -26,7 +26,7 @@ _RESET = struct.pack("ii", 1, 0)
 _PIECE = 1 << 16
 _SHOWN = 300
 """Bytes of what is sent or received at a time that the transcript quotes."""
-_LONGEST = 10
+_LONGEST = 20
 """How many timeouts a library has for all that it reads."""
 
 
@@ -180,7 +180,7 @@ class ScriptedServer:
     def deliver(self, seconds: float, is_enough: Callable[[], bool] = lambda: False) -> bool:
         """Serve until nothing is due any more, the library reads nothing for so long, or enough.
 
-        Return False if the library still reads after ten times as long.
+        Return False if the library still reads after twenty times as long.
         """
         now = time.monotonic()
         limit, end = now + seconds, now + _LONGEST * seconds
@@ -236,7 +236,7 @@ class ScriptedServer:
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             # In a large buffer, it would not show for long whether the library reads.
-            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _PIECE)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * _PIECE)
             peer = ServerPeer(accepted, self)
             self._peers.append(peer)
             self.histories.append(peer.history)
