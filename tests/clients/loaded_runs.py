@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,8 @@ DELAYS = (0.0, 0.0, 0.001, 0.005, 0.02, 0.1)
 """Seconds between two segments."""
 LONGEST = 0.6
 """Seconds that a reply takes at most: longer replies get larger segments."""
+PIECES = 500
+"""Segments of a reply at most."""
 PROGRAMS = 20
 """Random programs of each requirement, for each of two clients."""
 
@@ -39,8 +41,8 @@ PROGRAMS = 20
 def cut(case: ClientCase, chunk: int, delay: float) -> ClientCase:
     """Return a case whose replies come in such segments, unless it has its own."""
     size = max(64, *(len(change.says or b"") for change in case.changes), *map(len, case.jobs))
-    if delay:
-        chunk = max(chunk, int(size * delay / LONGEST))
+    if chunk:
+        chunk = max(chunk, int(size * delay / LONGEST), size // PIECES)
     changes = tuple(
         replace(one, chunk=chunk, delay=delay, every=True) if is_free(one) else one
         for one in case.changes
@@ -66,14 +68,16 @@ def run(number: int) -> str:
         start = partial(Driver, [sys.executable, "-c", program])
         search = ProgramSearch(start, supported, seed=number * PROGRAMS, limit=PROGRAMS)
         outcomes += search.run(PROGRAM_CASES)
+    starved = sum(one.verdict is Verdict.INCONCLUSIVE for one in outcomes)
     alarms = [
         f"\n  {one.case.id}: {one.verdict} {one.reason} {one.mismatch}"
         for one in outcomes
-        if one.verdict is not Verdict.PASS
+        if one.verdict not in (Verdict.PASS, Verdict.INCONCLUSIVE)
     ]
     took, load = time.monotonic() - begun, os.getloadavg()[0]
     how = f"{chunk or 'all'} bytes, {delay * 1000:g} ms, load {load:.1f}, {took:.0f} s"
-    return f"run {number}: {how}, {len(alarms)} alarms{''.join(alarms)}"
+    inconclusive = f"{starved} of {len(outcomes)} inconclusive"
+    return f"run {number}: {how}, {inconclusive}, {len(alarms)} alarms{''.join(alarms)}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--at-once", type=int, default=4, help="runs at a time, as load")
     options = parser.parse_args(arguments)
     alarms = 0
-    with ThreadPoolExecutor(options.at_once) as pool:
+    with ProcessPoolExecutor(options.at_once) as pool:
         for said in pool.map(run, range(options.first, options.first + options.runs)):
             print(said, flush=True)
             alarms += "\n" in said
