@@ -19,7 +19,7 @@ ANSWER_TIMEOUT = 6.0
 HURRIED = 1 / 6
 """The part of that time in which an answer may arrive that need not."""
 STARVED = 0.5
-"""Seconds without a CPU, ours or the driver's, that excuse a mismatch: libraries time out, too."""
+"""Seconds without a CPU, ours or the driver's, that excuse an error: the library may time out."""
 PLAYS = 4
 """How often a case is played until a mismatch has shown twice without such an excuse."""
 
@@ -43,11 +43,16 @@ class CaseOutcome:
     seed: int | None = None
 
 
-def excuse(starvation: Starvation, answer: Answer | None) -> str:
-    """Return how a busy machine may have caused an answer that is an error or missing."""
+def excuse(starvation: Starvation, answer: Answer | None, timeout: float) -> str:
+    """Return how a busy machine may have caused an answer that is an error or missing.
+
+    An answer that is missing after ``timeout`` seconds had more time than a library takes.
+    """
+    if answer is not None and answer.is_ok:
+        return ""
     found = starvation.since()
-    is_ok = answer is not None and answer.is_ok
-    return "" if is_ok or found.seconds < STARVED else str(found)
+    limit = timeout / 2 if answer is None else STARVED
+    return str(found) if found.seconds > limit else ""
 
 
 def _flaky(outcome: CaseOutcome) -> CaseOutcome:
@@ -144,7 +149,7 @@ class CasePlayer:
             return self._talk(case, server, driver)
         finally:
             server.close()
-            self._excuse = excuse(starvation, self._answer)
+            self._excuse = excuse(starvation, self._answer, self.timeout)
             if self._answer is None:
                 self.close()
 

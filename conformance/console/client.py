@@ -25,7 +25,7 @@ from conformance.clients.program_search import (
     ProgramSearch,
 )
 from conformance.clients.protocol import OPERATIONS, DriverError
-from conformance.clients.results import judged, results
+from conformance.clients.results import judged, reproduction, results
 from conformance.printable import printable
 from conformance.run.aggregation import RequirementVerdict
 from conformance.run.baseline import BaselineError, read_baseline, write_baseline
@@ -165,8 +165,10 @@ def client(
         tally = judged(outcomes, title, known, only is None)
         new = tally.deviations(known=False)
         code = int(any(_counts(one, strict) for one in new))
+        shown: set[str] = set()
         for outcome in outcomes:
-            _print(outcome)
+            _print(outcome, driver, outcome.case.slug not in shown)
+            shown |= {outcome.case.slug} if outcome.mismatch else set()
         print(printable(tally.conclusion().sentence))
         counts = Counter(one.verdict.words for one in tally.entries.values())
         print(", ".join(f"{count} {word}" for word, count in counts.items()))
@@ -228,14 +230,21 @@ def _counts(entry: RequirementVerdict, strict: bool) -> bool:
     return entry.verdict in (Verdict.FAIL, Verdict.ERROR) or strict
 
 
-def _print(outcome: CaseOutcome) -> None:
-    """Print a deviation with both sides, and an error of the driver."""
+def _print(outcome: CaseOutcome, driver: Sequence[str], is_first: bool) -> None:
+    """Print a deviation with both sides, and an error of the driver.
+
+    The first of a requirement has its sentence, and the command that plays it again.
+    """
     slug = outcome.case.slug
-    level = requirements()[slug].level
+    requirement = requirements()[slug]
+    level = requirement.level
     if outcome.verdict is Verdict.ERROR:
         print(printable(f"error: {slug}: {outcome.reason}"))
     if outcome.mismatch is not None:
         print(printable(f"{'fail' if level == 'must' else level}: {outcome.case.id}"))
+        if is_first:
+            print(printable(f"  “{requirement.clause}” ({requirement.source})"))
+            print(printable(f"  again: {reproduction(outcome, driver)}"))
         for line in outcome.transcript[-SHOWN:]:
             print(printable(line))
         print(printable(f"  EXPECTED  {outcome.mismatch.expected}"))

@@ -222,7 +222,7 @@ def test_a_busy_machine_excuses_what_it_may_have_caused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    starved = Starved(1.0 if is_busy else 0.0, 2.0, 0.0, 2.0)
+    starved = Starved(40.0 if is_busy else 0.0, 2.0, 0.0, 2.0)
     monkeypatch.setattr(Starvation, "since", lambda self: starved)
     played = tmp_path / "played"
     program = f"import os\nanswers, played = {answers!r}, {str(played)!r}\n"
