@@ -15,6 +15,7 @@ from typing import Literal
 from conformance.clients.checks import CallRecord
 from conformance.clients.driver import Channel
 from conformance.clients.protocol import Answer
+from conformance.target.starvation import Starvation
 from reference_server.engine import Engine, RecordingLink
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
@@ -26,6 +27,8 @@ _RESET = struct.pack("ii", 1, 0)
 _PIECE = 1 << 16
 _SHOWN = 300
 """Bytes of what is sent or received at a time that the transcript quotes."""
+_PROMPT = 0.2
+"""Seconds in which most answers come: until then, nobody looks who is kept from a CPU."""
 _LONGEST = 20
 """How many timeouts a library has for all that it reads."""
 
@@ -160,14 +163,21 @@ class ScriptedServer:
     def await_answer(self, driver: Channel, question: str, seconds: float) -> Answer | None:
         """Ask a driver, and serve until it answers; return None if it does not in this time.
 
-        Raises :class:`DriverError` and :class:`DriverEnded`.
+        While others keep the driver or us from a CPU, the wait goes on. Raises
+        :class:`DriverError` and :class:`DriverEnded`.
         """
         self._asked = question.split()[0]
         self.transcript.append(f"  asked: {question[:300]}")
         driver.ask(question)
-        limit = time.monotonic() + seconds
+        begun, starvation = time.monotonic(), None
+        prompt, limit = begun + _PROMPT, begun + seconds
         while (now := time.monotonic()) < limit:
-            ready = self._turn(driver, limit - now)
+            if starvation is None and now >= prompt:
+                starvation = Starvation(driver.cpu_time)
+            ready = self._turn(driver, (limit if starvation else min(prompt, limit)) - now)
+            if starvation and time.monotonic() >= limit:
+                starved = starvation.since().seconds
+                limit = begun + min(seconds + starved, _LONGEST * seconds)
             if driver.fileno() in ready and (answer := driver.answer()):
                 # What it has sent before belongs to this question: also on a new connection.
                 while self._turn(None, 0):
