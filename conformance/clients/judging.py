@@ -21,7 +21,7 @@ HURRIED = 1 / 6
 STARVED = 0.5
 """Seconds without a CPU, ours or the driver's, that excuse an error: the library may time out."""
 PLAYS = 4
-"""How often a case is played until a mismatch has shown twice without such an excuse."""
+"""The most plays of a case until a mismatch has shown twice without such an excuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class CasePlayer:
     _wait: float = field(init=False)
     _ended: str = ""
     _excuse: str = ""
-    """How a busy machine may have caused the last outcome, if it may."""
+    """The starvation that may have caused the last outcome, in words."""
     _answer: Answer | None = None
 
     def __post_init__(self) -> None:

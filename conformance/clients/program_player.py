@@ -111,7 +111,7 @@ class ProgramRun:
     said: str = ""
     """The last line of the driver's error output, if there is a mismatch."""
     excuse: str = ""
-    """How a busy machine may have caused the mismatch, if it may."""
+    """The starvation that may have caused the mismatch, in words."""
     is_hung: bool = False
     """True if the driver owes an answer, or has ended."""
     _may_fail: bool = False

@@ -30,7 +30,7 @@ _SHOWN = 300
 _PROMPT = 0.2
 """Seconds in which most answers come: until then, nobody looks who is kept from a CPU."""
 _LONGEST = 20
-"""How many timeouts a library has for all that it reads."""
+"""The number of timeouts that a library has for all that it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class ScriptedServer:
             ready = self._turn(driver, (limit if starvation else min(prompt, limit)) - now)
             if starvation and time.monotonic() >= limit:
                 starved = starvation.since().seconds
-                limit = begun + min(seconds + starved, _LONGEST * seconds)
+                limit = begun + seconds + min(starved, seconds)
             if driver.fileno() in ready and (answer := driver.answer()):
                 # What it has sent before belongs to this question: also on a new connection.
                 while self._turn(None, 0):
