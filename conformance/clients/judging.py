@@ -43,15 +43,16 @@ class CaseOutcome:
     seed: int | None = None
 
 
-def excuse(starvation: Starvation, answer: Answer | None) -> str:
-    """Return how a busy machine may have caused an answer that is an error, or nothing.
+def excuse(starvation: Starvation, answer: Answer | None, timeout: float) -> str:
+    """Return the starvation that may have caused an answer that is an error or missing, in words.
 
-    One that is missing has been waited for longer.
+    One that is missing after ``timeout`` seconds has been waited for longer.
     """
-    if answer is None or answer.is_ok:
+    if answer is not None and answer.is_ok:
         return ""
     found = starvation.since()
-    return str(found) if found.seconds > STARVED else ""
+    limit = timeout if answer is None else STARVED
+    return str(found) if found.seconds > limit else ""
 
 
 def _flaky(outcome: CaseOutcome) -> CaseOutcome:
@@ -148,7 +149,7 @@ class CasePlayer:
             return self._talk(case, server, driver)
         finally:
             server.close()
-            self._excuse = excuse(starvation, self._answer)
+            self._excuse = excuse(starvation, self._answer, self.timeout)
             if self._answer is None:
                 self.close()
 

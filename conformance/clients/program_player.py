@@ -134,7 +134,7 @@ class ProgramRun:
             for call in (ProgramCall("connect"), *program):
                 if (found := self._take(call)) is not None:
                     self.said = self.driver.said()
-                    self.excuse = excuse(starvation, self._answer)
+                    self.excuse = excuse(starvation, self._answer, self.timeout)
                     return found
         except _NotComparable:
             pass
