@@ -47,8 +47,8 @@ class ClientCase:
     ``before`` is asked first, and must succeed; ``after`` is asked then, each with its own check.
     ``differs`` is a reply whose answer must be another one. ``settles``: a late reply has come
     before ``after`` is asked. ``refused``: the server does not listen. ``hurries``: a missing
-    answer is no mismatch, and not waited for long. ``name`` tells
-    cases of a requirement apart.
+    answer is no mismatch, and not waited for long. ``is_weighed``: the memory of a new driver is
+    measured, as long as it reads. ``name`` tells cases of a requirement apart.
     """
 
     slug: str
@@ -62,6 +62,7 @@ class ClientCase:
     settles: bool = False
     refused: bool = False
     hurries: bool = False
+    is_weighed: bool = False
     name: str = ""
 
     @property
@@ -95,6 +96,8 @@ BODIES = {
     "reply": b"\r\nINSERTED 77\r\nDELETED\r\n",
     "maximal": b"m" * 65535,
     "utf8": "zürich €".encode(),
+    "blanks": b" \ta\r\r b \n\r",
+    "zero": b"0",
 }
 """Bodies that a library may damage."""
 SEND = {
@@ -286,6 +289,9 @@ CUT = {
     PEEK: b"FOUND 1 5\r\nhello\r\n",
     "kick 100": b"KICKED 12\r\n",
     "stats": body(b"---\nuptime: 5\ncurrent-tubes: 1\n"),
+    "list-tubes": body(b"---\n- default\n- ab\n"),
+    "list-tube-used": b"USING abc\r\n",
+    "watch x6162": b"WATCHING 12\r\n",
 }
 """Replies inside of which the connection ends."""
 
@@ -307,6 +313,7 @@ def _sent() -> Iterator[ClientCase]:
     yield ClientCase(
         "send.largest-id", f"delete {2**64 - 1}", sends(b"delete 18446744073709551615\r\n")
     )
+    yield ClientCase("send.kick-none", "kick 0", sends_or_fails(b"kick 0\r\n"))
     for verb, (ask, raw, before, jobs) in SEND.items():
         yield ClientCase(f"send.{verb}", ask, sends(raw), before=before, jobs=jobs)
     for verb, (before, raw, ask) in LATER.items():
@@ -354,6 +361,8 @@ def _read() -> Iterator[ClientCase]:
                says(b"DEADLINE_SOON\r\n"), differs=b"TIMED_OUT\r\n")  # fmt: skip
     yield ClientCase("reply.timed-out-distinct", "reserve-with-timeout 0", returns,
                says(b"TIMED_OUT\r\n"), differs=b"INTERNAL_ERROR\r\n")  # fmt: skip
+    yield ClientCase("reply.reserve-late", "reserve-with-timeout 3", gives("31", b"abc"),
+               (Change(says=b"RESERVED 31 3\r\nabc\r\n", delay=2.0),))  # fmt: skip
     for name, content in BODIES.items():
         for ask in (TAKE, PEEK):
             yield ClientCase(f"reply.body-{name}", ask, gives("1", content), jobs=(content,))
@@ -455,6 +464,8 @@ def _gone() -> Iterator[ClientCase]:
             yield ClientCase(f"gone.{end}-returns", ask, returns, places)
         yield ClientCase(f"gone.{end}-returns", PUT, returns, (Change(leaves=True, end=end),),
                    name="put on a connection that has ended")  # fmt: skip
+    for ask in ("stats", "list-tubes", "list-tube-used", "peek-ready", "kick 3"):
+        yield ClientCase("gone.close-returns", ask, returns, (Change(cut=0),))
     yield ClientCase("gone.no-busy-loop", TAKE, rests, cuts(CUT[TAKE])[::7])
     yield ClientCase("gone.refused-returns", "delete 1", returns, refused=True)
     yield ClientCase("gone.silence-returns", "delete 9", returns, (Change(cut=0, end="silence"),))
@@ -478,11 +489,11 @@ def _hardening() -> Iterator[ClientCase]:
             "delete 9",
             check,
             (Change(says=b"x" * 65536, repeat=1024),),
+            is_weighed=check is stays_small,
             name="64 MiB without a line end",
         )
-    yield ClientCase(
-        "lies.gigantic-size", PEEK, stays_small, says(b"FOUND 9 99999999999\r\nabc\r\n")
-    )
+    yield ClientCase("lies.gigantic-size", PEEK, stays_small,
+               says(b"FOUND 9 99999999999\r\nabc\r\n"), is_weighed=True)  # fmt: skip
     yield ClientCase(
         "lies.surplus-reply",
         "delete 1",

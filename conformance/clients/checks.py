@@ -41,10 +41,14 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The mismatch between what was expected and what was observed, in words."""
+    """The mismatch between what was expected and what was observed, in words.
+
+    ``is_timeless``: a busy machine cannot have caused it.
+    """
 
     expected: str
     observed: str
+    is_timeless: bool = False
 
 
 Check = Callable[[CallRecord], Mismatch | None]
@@ -94,7 +98,7 @@ def refuses(verb: str) -> Check:
         at = record.received.find(verb.encode() + b" ")
         expected = "the call fails and sends nothing"
         if at >= 0:
-            return Mismatch(expected, f"sends {_shown(record.received[at:])}")
+            return Mismatch(expected, f"sends {_shown(record.received[at:])}", is_timeless=True)
         return _answered(record, expected)
 
     return check
@@ -274,7 +278,8 @@ def sends_once(verb: bytes) -> Check:
         count = sum(command.startswith(verb + b" ") for command in record.commands)
         if count <= 1:
             return None
-        return Mismatch(f"{verb.decode()} is sent once", f"it is sent {count} times")
+        expected, observed = f"{verb.decode()} is sent once", f"it is sent {count} times"
+        return Mismatch(expected, observed, is_timeless=True)
 
     return check
 
@@ -284,4 +289,4 @@ def stays_small(record: CallRecord) -> Mismatch | None:
     if record.growth <= SMALL:
         return None
     expected = f"the process grows by at most {SMALL >> 20} MiB"
-    return Mismatch(expected, f"it grows by {record.growth >> 20} MiB")
+    return Mismatch(expected, f"it grows by {record.growth / 2**20:.1f} MiB", is_timeless=True)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.clients.protocol import PREFIX, Answer, DriverError, parse_answer
+from conformance.target.starvation import CpuTime, session
 
 LONGEST_LINE = 4 << 20
 """Bytes of a line of output: more of an answer is dropped, more of another line is an error."""
@@ -109,6 +110,10 @@ class Channel:
         """Return the seconds of processor time that the process used; 0 if that cannot be read."""
         return 0.0
 
+    def cpu_time(self) -> CpuTime:
+        """Return how long the driver ran, and waited for a CPU; 0 if that cannot be read."""
+        return CpuTime()
+
     def close(self) -> None:
         """Stop to use the driver."""
 
@@ -133,6 +138,7 @@ class Driver(Channel):
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         super().__init__(self._process.stdin.fileno(), self._process.stdout.fileno())
+        self._meter = session(self._process.pid)
 
     def ending(self, what: str) -> str:
         """Return in words how the process ended, with the end of its error output."""
@@ -168,6 +174,10 @@ class Driver(Channel):
         except OSError:
             return 0.0
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def cpu_time(self) -> CpuTime:
+        """Return how long the processes ran, and waited for a CPU; 0 if that cannot be read."""
+        return self._meter.read()
 
     def close(self) -> None:
         """Kill the process and all that it started."""

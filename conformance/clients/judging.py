@@ -7,16 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from conformance.clients.cases import OR, SUCCESSES, ClientCase
-from conformance.clients.checks import CallRecord, Mismatch
+from conformance.clients.checks import SMALL, CallRecord, Mismatch
 from conformance.clients.driver import Channel, DriverEnded
 from conformance.clients.protocol import UNSUPPORTED, Answer, DriverError
 from conformance.clients.server import Change, ScriptedServer
+from conformance.target.starvation import Starvation
 from reports.verdicts import Verdict
 
 ANSWER_TIMEOUT = 6.0
 """Seconds that a library has for a call; drivers set its own timeout to 1 s, if it has one."""
 HURRIED = 1 / 6
 """The part of that time in which an answer may arrive that need not."""
+STARVED = 0.5
+"""Seconds without a CPU, ours or the driver's, that excuse an error: the library may time out."""
+PLAYS = 4
+"""The most plays of a case until a mismatch has shown twice without such an excuse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,25 @@ class CaseOutcome:
     seed: int | None = None
 
 
+def excuse(starvation: Starvation, answer: Answer | None, timeout: float) -> str:
+    """Return the starvation that may have caused an answer that is an error or missing, in words.
+
+    One that is missing after ``timeout`` seconds has been waited for longer.
+    """
+    if answer is not None and answer.is_ok:
+        return ""
+    found = starvation.since()
+    limit = timeout if answer is None else STARVED
+    return str(found) if found.seconds > limit else ""
+
+
+def _flaky(outcome: CaseOutcome) -> CaseOutcome:
+    """Return the outcome of a case whose mismatch did not show again."""
+    assert outcome.mismatch is not None
+    reason = f"only once: expected {outcome.mismatch.expected}"
+    return replace(outcome, verdict=Verdict.FLAKY, reason=reason, mismatch=None)
+
+
 class _Stop(Exception):
     """The case ends here, with a verdict other than a mismatch."""
 
@@ -55,21 +79,32 @@ class CasePlayer:
     _driver: Channel | None = None
     _wait: float = field(init=False)
     _ended: str = ""
+    _excuse: str = ""
+    """The starvation that may have caused the last outcome, in words."""
+    _answer: Answer | None = None
 
     def __post_init__(self) -> None:
         self._wait = self.timeout
 
     def play(self, case: ClientCase) -> CaseOutcome:
         """Return the outcome of a case; a mismatch must show again with a new driver."""
-        outcome = self._play(case)
-        if outcome.mismatch is None:
-            return outcome
-        self.close()
-        again = self._play(case)
-        if again.mismatch is None and again.verdict is Verdict.PASS:
-            reason = f"only once: expected {outcome.mismatch.expected}"
-            return replace(outcome, verdict=Verdict.FLAKY, reason=reason, mismatch=None)
-        return again
+        shown: list[CaseOutcome] = []
+        starved = ""
+        for _ in range(PLAYS):
+            outcome = self._play(case)
+            if outcome.verdict in (Verdict.PASS, Verdict.NOT_OFFERED, Verdict.INCONCLUSIVE):
+                return _flaky(shown[0]) if shown else outcome
+            is_timeless = outcome.mismatch is not None and outcome.mismatch.is_timeless
+            if self._excuse and not is_timeless:
+                starved = self._excuse
+            else:
+                shown.append(outcome)
+                if len(shown) == 2 or outcome.mismatch is None:
+                    return outcome
+            self.close()
+        if shown:
+            return shown[0]
+        return replace(outcome, verdict=Verdict.INCONCLUSIVE, reason=starved, mismatch=None)
 
     def close(self) -> None:
         """End the driver."""
@@ -78,7 +113,7 @@ class CasePlayer:
             self._driver = None
 
     def _play(self, case: ClientCase) -> CaseOutcome:
-        begun, self._ended = time.monotonic(), ""
+        begun, self._ended, self._excuse = time.monotonic(), "", ""
         transcript: list[str] = []
         said, mismatch = "", None
         verdict, reason, owner = Verdict.PASS, "", ""
@@ -100,16 +135,23 @@ class CasePlayer:
         return CaseOutcome(case, verdict, reason, mismatch, transcript, said, seconds, owner)
 
     def _variant(self, case: ClientCase, change: Change, transcript: list[str]) -> Mismatch | None:
+        if case.is_weighed:
+            # It would take again what it has freed.
+            self.close()
         if self._driver is None:
             self._driver = self.start()
         driver = self._driver
         server = ScriptedServer(change, case.jobs)
+        starvation = Starvation(driver.cpu_time)
         try:
             transcript[:] = server.transcript
             server.transcript = transcript
             return self._talk(case, server, driver)
         finally:
             server.close()
+            self._excuse = excuse(starvation, self._answer, self.timeout)
+            if self._answer is None:
+                self.close()
 
     def _talk(self, case: ClientCase, server: ScriptedServer, driver: Channel) -> Mismatch | None:
         ask = self._ask
@@ -141,6 +183,10 @@ class CasePlayer:
             raise _Stop(Verdict.NOT_OFFERED, reason)
         if case.settles:
             server.deliver(self.timeout)
+        if case.is_weighed and not server.deliver(
+            self.timeout, lambda: driver.memory() - memory > SMALL
+        ):
+            raise _Stop(Verdict.INCONCLUSIVE, "the library reads too slowly to see what it keeps")
         found = self._record(server, driver, question, answer)
         found = replace(found, growth=driver.memory() - memory, cpu=driver.cpu() - cpu)
         mismatch = case.check(found)
@@ -151,8 +197,6 @@ class CasePlayer:
                 break
             question, answer = self._first_supported(server, driver, following)
             mismatch = check(self._record(server, driver, question, answer))
-        if answer is None:
-            self.close()
         return mismatch
 
     def _other(
@@ -177,11 +221,11 @@ class CasePlayer:
     def _ask(self, server: ScriptedServer, driver: Channel, question: str) -> Answer | None:
         server.mark()
         try:
-            return server.await_answer(driver, question, self._wait)
+            self._answer = server.await_answer(driver, question, self._wait)
         except DriverEnded as error:
-            self._ended = str(error)
+            self._ended, self._answer = str(error), None
             server.transcript.append(f"  {error}")
-            return None
+        return self._answer
 
     def _first_supported(
         self, server: ScriptedServer, driver: Channel, questions: str

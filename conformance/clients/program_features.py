@@ -14,7 +14,9 @@ from conformance.clients.protocol import data
 
 NEVER = ("refuse", "lies")
 """Sections about what no program does."""
-UNUSED = ("largest", "longest", "zeros", "distinct", "maximal", "late", "silence", "busy")
+UNUSED = (
+    *("largest", "longest", "zeros", "none", "distinct", "maximal", "late", "silence", "busy"),
+)
 """Parts of slugs about what no program does, or nothing compares."""
 
 

@@ -29,9 +29,12 @@ from conformance.clients.checks import (
     succeeds,
 )
 from conformance.clients.driver import Channel, DriverEnded
+from conformance.clients.judging import excuse
 from conformance.clients.programs import ClientProgram, ProgramCall
+from conformance.clients.protocol import Answer
 from conformance.clients.server import Change, ScriptedServer, ServerPeer
 from conformance.random_testing.job_tags import JobTags
+from conformance.target.starvation import Starvation
 from reference_server.commands import COMMANDS, ArgumentKind
 from reference_server.model import Model
 from reference_server.partner import Partner
@@ -107,10 +110,13 @@ class ProgramRun:
     """The last question."""
     said: str = ""
     """The last line of the driver's error output, if there is a mismatch."""
+    excuse: str = ""
+    """The starvation that may have caused the mismatch, in words."""
     is_hung: bool = False
     """True if the driver owes an answer, or has ended."""
     _may_fail: bool = False
     """True after a disconnect."""
+    _answer: Answer | None = None
 
     def __post_init__(self) -> None:
         self._partner: Partner[str] = Partner(Model(NEWEST), self.clock)
@@ -123,10 +129,12 @@ class ProgramRun:
 
     def play(self, program: ClientProgram) -> Mismatch | None:
         """Return the first mismatch; raises DriverError."""
+        starvation = Starvation(self.driver.cpu_time)
         try:
             for call in (ProgramCall("connect"), *program):
                 if (found := self._take(call)) is not None:
                     self.said = self.driver.said()
+                    self.excuse = excuse(starvation, self._answer, self.timeout)
                     return found
         except _NotComparable:
             pass
@@ -203,7 +211,7 @@ class ProgramRun:
         except DriverEnded as error:
             ended = str(error)
             server.transcript.append(f"  {error}")
-        self.is_hung = answer is None
+        self.is_hung, self._answer = answer is None, answer
         return server.recorded(question, answer, self.timeout, ended)
 
     def _connect(self) -> Mismatch | None:

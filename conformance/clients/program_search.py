@@ -107,11 +107,14 @@ class ProgramSearch:
         if case is not ANY_RECONNECT:
             features.remove(DISCONNECTS)
         left_out: list[str] = []
+        unknown = 0
         number, end = self.seed, time.monotonic() + self.seconds
         while number < self.seed + self.limit and time.monotonic() < end:
             program = limited(write_program(Random(number)), features)
             self.count += 1
-            if player.play(program, self.timeout)[0] is None:
+            found, run = player.play(program, self.timeout)
+            if found is None or run.excuse:
+                unknown += found is not None
                 number += 1
                 continue
             shrinking = time.monotonic()
@@ -126,6 +129,8 @@ class ProgramSearch:
                 return CaseOutcome(case, Verdict.BLOCKED, f"explained by {slug}", blocked_by=slug)
             features -= removed
             left_out += (f"{feature} ({slug})" for feature in sorted(removed))
+        if unknown:
+            left_out.append(f"{unknown} programs, as the machine was busy")
         reason = f"left out: {', '.join(left_out)}" if left_out else ""
         return CaseOutcome(case, Verdict.PASS, reason)
 
@@ -165,17 +170,21 @@ class ProgramSearch:
         self,
         case: ClientCase,
         seed: int,
-        programs: Sequence[ClientProgram],
+        programs: tuple[ClientProgram, ClientProgram],
         player: ProgramPlayer,
     ) -> CaseOutcome:
         """Return the failure that one of these programs shows again with a new driver."""
-        for program in programs:
+        starved = ""
+        for program in programs * 2:
             player.close()
             found, run = player.play(program, self.timeout)
-            if found is not None:
+            starved = run.excuse or starved
+            if found is not None and not run.excuse:
                 asked = replace(case, ask=run.asked)
                 said, transcript = run.said, run.transcript
                 return CaseOutcome(asked, Verdict.FAIL, "", found, transcript, said, seed=seed)
+        if starved:
+            return CaseOutcome(case, Verdict.INCONCLUSIVE, starved, seed=seed)
         return CaseOutcome(case, Verdict.FLAKY, "failed only once", seed=seed)
 
 

@@ -73,6 +73,13 @@ def results(
     )
 
 
+def reproduction(outcome: CaseOutcome, driver: Sequence[str]) -> str:
+    """Return the command that plays a case again."""
+    seed = [] if outcome.seed is None else ["--seed", str(outcome.seed)]
+    only = ["--only", outcome.case.slug, *seed]
+    return shlex.join(["beanstalk-conformance", "client", *only, *_started(driver)])
+
+
 def _started(driver: Sequence[str]) -> Sequence[str]:
     """Return the arguments that name a driver; its author has started it if it is empty."""
     return ["--", *driver] if driver else ["--listen"]
@@ -97,14 +104,12 @@ def _test(outcome: CaseOutcome, baseline: Baseline, driver: Sequence[str]) -> fo
         reason = f"{outcome.case.ask[:60]}: expected {expected}, observed {observed}"
         command = outcome.case.ask.split()[0]
         cause = format.CauseRecord(command=command, expected=expected[:60], observed=observed[:60])
-        seed = [] if outcome.seed is None else ["--seed", str(outcome.seed)]
-        again = ["beanstalk-conformance", "client", "--only", slug, *seed, *_started(driver)]
         evidence = format.Evidence(
             transcript=[clean(line) for line in outcome.transcript[-400:]],
             expected=expected,
             observed=observed,
             said=clean(outcome.said),
-            reproduce=clean(shlex.join(again)),
+            reproduce=clean(reproduction(outcome, driver)),
         )
     return format.Test(
         id=clean(outcome.case.id),

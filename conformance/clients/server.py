@@ -15,6 +15,7 @@ from typing import Literal
 from conformance.clients.checks import CallRecord
 from conformance.clients.driver import Channel
 from conformance.clients.protocol import Answer
+from conformance.target.starvation import Starvation
 from reference_server.engine import Engine, RecordingLink
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
@@ -24,6 +25,12 @@ from reference_server.wire import Put, RequestReader, escape
 End = Literal["close", "reset", "silence"]
 _RESET = struct.pack("ii", 1, 0)
 _PIECE = 1 << 16
+_SHOWN = 300
+"""Bytes of what is sent or received at a time that the transcript quotes."""
+_PROMPT = 0.2
+"""Seconds in which most answers come: until then, nobody looks who is kept from a CPU."""
+_LONGEST = 20
+"""The number of timeouts that a library has for all that it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +122,10 @@ class ScriptedServer:
         """All requests of each connection."""
         self.lost_count = self.cut_count = 0
         """The numbers of connections that have ended, and of those that this server has ended."""
+        self.sent_count = 0
+        """Bytes that all connections have taken."""
+        self._elided: tuple[str, str, int] = ("", "", 0)
+        """The last line that quotes a part, that part, and the size of all."""
         self.transcript: list[str] = []
         self.other_client = self.engine.connect(RecordingLink())
         """The number of a client in the server itself, which puts jobs."""
@@ -152,14 +163,21 @@ class ScriptedServer:
     def await_answer(self, driver: Channel, question: str, seconds: float) -> Answer | None:
         """Ask a driver, and serve until it answers; return None if it does not in this time.
 
-        Raises :class:`DriverError` and :class:`DriverEnded`.
+        While others keep the driver or us from a CPU, the wait goes on. Raises
+        :class:`DriverError` and :class:`DriverEnded`.
         """
         self._asked = question.split()[0]
         self.transcript.append(f"  asked: {question[:300]}")
         driver.ask(question)
-        limit = time.monotonic() + seconds
+        begun, starvation = time.monotonic(), None
+        prompt, limit = begun + _PROMPT, begun + seconds
         while (now := time.monotonic()) < limit:
-            ready = self._turn(driver, limit - now)
+            if starvation is None and now >= prompt:
+                starvation = Starvation(driver.cpu_time)
+            ready = self._turn(driver, (limit if starvation else min(prompt, limit)) - now)
+            if starvation and time.monotonic() >= limit:
+                starved = starvation.since().seconds
+                limit = begun + seconds + min(starved, seconds)
             if driver.fileno() in ready and (answer := driver.answer()):
                 # What it has sent before belongs to this question: also on a new connection.
                 while self._turn(None, 0):
@@ -169,11 +187,21 @@ class ScriptedServer:
         self.transcript.append(f"> no answer within {seconds:g} s")
         return None
 
-    def deliver(self, seconds: float) -> None:
-        """Serve until nothing is due any more."""
-        limit = time.monotonic() + seconds
-        while any(peer.due for peer in self._peers) and (now := time.monotonic()) < limit:
+    def deliver(self, seconds: float, is_enough: Callable[[], bool] = lambda: False) -> bool:
+        """Serve until nothing is due any more, the library reads nothing for so long, or enough.
+
+        Return False if the library still reads after twenty times as long.
+        """
+        now = time.monotonic()
+        limit, end = now + seconds, now + _LONGEST * seconds
+        while any(peer.due for peer in self._peers) and now < limit and not is_enough():
+            if now > end:
+                return False
+            before = self.sent_count
             self._turn(None, limit - now)
+            now = time.monotonic()
+            limit = now + seconds if self.sent_count > before else limit
+        return True
 
     def _turn(self, driver: Channel | None, wait: float) -> set[int]:
         """Serve what is ready; return the descriptors that are."""
@@ -217,6 +245,8 @@ class ScriptedServer:
             accepted, _ = self._listener.accept()
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # In a large buffer, it would not show for long whether the library reads.
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * _PIECE)
             peer = ServerPeer(accepted, self)
             self._peers.append(peer)
             self.histories.append(peer.history)
@@ -306,15 +336,27 @@ class ScriptedServer:
             except OSError:
                 self._lose(peer)
                 return
+            self.sent_count += sent
             self._note("server", piece[:sent])
             if sent < len(piece):
                 peer.due.appendleft((at, piece[sent:], end))
                 peer.congested = True
 
     def _note(self, who: str, data: bytes) -> None:
-        more = f"… ({len(data):,} bytes)" if len(data) > 300 else ""
-        if data and len(self.transcript) < 2000:
-            self.transcript.append(f"  {who}: {escape(data[:300])}{more}")
+        if not data or len(self.transcript) >= 2000:
+            return
+        size = len(data)
+        beginning = f"  {who}: {escape(data[:_SHOWN])}"
+        if size > _SHOWN:
+            line, quoted, count = self._elided
+            if self.transcript[-1:] == [line] and quoted == beginning:
+                # A line without an end is sent in many pieces.
+                self.transcript.pop()
+                size += count
+            line = f"{beginning}… ({size:,} bytes)"
+            self._elided = (line, beginning, size)
+            beginning = line
+        self.transcript.append(beginning)
 
     def _lose(self, peer: ServerPeer) -> None:
         if peer in self._peers:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import closing
 from fnmatch import fnmatch
 from importlib.resources import files
 from pathlib import Path
@@ -17,9 +18,14 @@ from conformance.clients.catalogue import requirements
 from conformance.clients.driver import Driver, DriverEnded
 from conformance.clients.judging import ANSWER_TIMEOUT, CaseOutcome
 from conformance.clients.listening import Listener
-from conformance.clients.program_search import PROGRAM_CASES, SEED, ProgramSearch
+from conformance.clients.program_search import (
+    PROGRAM_CASES,
+    SEARCH_SECONDS,
+    SEED,
+    ProgramSearch,
+)
 from conformance.clients.protocol import OPERATIONS, DriverError
-from conformance.clients.results import judged, results
+from conformance.clients.results import judged, reproduction, results
 from conformance.printable import printable
 from conformance.run.aggregation import RequirementVerdict
 from conformance.run.baseline import BaselineError, read_baseline, write_baseline
@@ -36,7 +42,6 @@ from reports.verdicts import Verdict
 from reports.write import write_report
 
 _WHAT, _HOW, _KEPT = "What to judge", "How to judge it", "What to keep"
-_STARTED = "random programs need a driver that the suite starts"
 SHOWN = 40
 """The last lines of a transcript that are printed."""
 A_DAY = 86400.0
@@ -45,7 +50,9 @@ TEMPLATES = {
     "c": "driver.c",
     "go": "driver.go",
     "java": "Driver.java",
+    "lua": "driver.lua",
     "node": "driver.js",
+    "perl": "driver.pl",
     "php": "driver.php",
     "python": "driver.py",
     "ruby": "driver.rb",
@@ -136,8 +143,6 @@ def client(
     random_cases = _chosen(PROGRAM_CASES, only)
     if not cases and not random_cases:
         raise refuse(f"no requirement is called {only}; --list prints all of them")
-    if not cases and listen:
-        raise refuse("random programs need a driver that the suite starts: leave out --listen")
     if update_baseline and baseline is None:
         raise refuse("--update-baseline needs --baseline FILE")
     try:
@@ -146,29 +151,24 @@ def client(
         named = parsed(labels)
         begun = time.monotonic()
         if listen:
-            outcomes = _listened(cases)
-            outcomes += (CaseOutcome(case, Verdict.NOT_TESTABLE, _STARTED) for case in random_cases)
+            with closing(Listener(Path())) as listener:
+                campaign = ClientCampaign(listener.start, A_DAY, 1)
+                # Its author waits for the cases that are chosen.
+                supported = campaign.self_test() if random_cases else []
+                outcomes = _judged(campaign, supported, cases, random_cases, seed, A_DAY)
         else:
             campaign = ClientCampaign(lambda: Driver(driver), answer_timeout, jobs)
             supported = campaign.self_test()
             print(f"the driver supports {len(supported) + 1} of {len(OPERATIONS)} operations")
-            # What directed cases find explains what random programs do.
-            outcomes = campaign.run(all_cases() if random_cases else cases)
-            search = ProgramSearch(campaign.start, supported, outcomes, answer_timeout, seed)
-            chosen = {case.slug for case in cases}
-            outcomes = [one for one in outcomes if one.case.slug in chosen]
-            of_programs = search.run(random_cases)
-            outcomes += of_programs
-            print(f"random programs: {search.count}, from seed {seed} on")
-            for outcome in of_programs:
-                if outcome.verdict is Verdict.PASS and outcome.reason:
-                    print(printable(f"{outcome.case.slug}: {outcome.reason}"))
+            outcomes = _judged(campaign, supported, cases, random_cases, seed, SEARCH_SECONDS)
         title = name or (Path(driver[-1]).stem if driver else "driver")
         tally = judged(outcomes, title, known, only is None)
         new = tally.deviations(known=False)
         code = int(any(_counts(one, strict) for one in new))
+        shown: set[str] = set()
         for outcome in outcomes:
-            _print(outcome)
+            _print(outcome, driver, outcome.case.slug not in shown)
+            shown |= {outcome.case.slug} if outcome.mismatch else set()
         print(printable(tally.conclusion().sentence))
         counts = Counter(one.verdict.words for one in tally.entries.values())
         print(", ".join(f"{count} {word}" for word, count in counts.items()))
@@ -204,13 +204,25 @@ def _chosen(cases: Iterable[ClientCase], only: str | None) -> list[ClientCase]:
     return [case for case in cases if only is None or fnmatch(case.slug, only)]
 
 
-def _listened(cases: Sequence[ClientCase]) -> list[CaseOutcome]:
-    """Return the outcomes of the cases with a driver that its author starts."""
-    listener = Listener(Path())
-    try:
-        return ClientCampaign(listener.start, A_DAY, 1).run(cases)
-    finally:
-        listener.close()
+def _judged(
+    campaign: ClientCampaign,
+    supported: Collection[str],
+    cases: Sequence[ClientCase],
+    random_cases: Sequence[ClientCase],
+    seed: int,
+    seconds: float,
+) -> list[CaseOutcome]:
+    """Return the outcomes of the cases, directed ones first; ``seconds``: see ProgramSearch."""
+    # What directed cases find explains what random programs do.
+    outcomes = campaign.run(all_cases() if random_cases else cases)
+    search = ProgramSearch(campaign.start, supported, outcomes, campaign.timeout, seed, seconds)
+    of_programs = search.run(random_cases)
+    print(f"random programs: {search.count}, from seed {seed} on")
+    for outcome in of_programs:
+        if outcome.verdict is Verdict.PASS and outcome.reason:
+            print(printable(f"{outcome.case.slug}: {outcome.reason}"))
+    chosen = {case.slug for case in cases}
+    return [one for one in outcomes if one.case.slug in chosen] + of_programs
 
 
 def _counts(entry: RequirementVerdict, strict: bool) -> bool:
@@ -218,14 +230,21 @@ def _counts(entry: RequirementVerdict, strict: bool) -> bool:
     return entry.verdict in (Verdict.FAIL, Verdict.ERROR) or strict
 
 
-def _print(outcome: CaseOutcome) -> None:
-    """Print a deviation with both sides, and an error of the driver."""
+def _print(outcome: CaseOutcome, driver: Sequence[str], is_first: bool) -> None:
+    """Print a deviation with both sides, and an error of the driver.
+
+    The first of a requirement has its sentence, and the command that plays it again.
+    """
     slug = outcome.case.slug
-    level = requirements()[slug].level
+    requirement = requirements()[slug]
+    level = requirement.level
     if outcome.verdict is Verdict.ERROR:
         print(printable(f"error: {slug}: {outcome.reason}"))
     if outcome.mismatch is not None:
         print(printable(f"{'fail' if level == 'must' else level}: {outcome.case.id}"))
+        if is_first:
+            print(printable(f"  “{requirement.clause}” ({requirement.source})"))
+            print(printable(f"  again: {reproduction(outcome, driver)}"))
         for line in outcome.transcript[-SHOWN:]:
             print(printable(line))
         print(printable(f"  EXPECTED  {outcome.mismatch.expected}"))

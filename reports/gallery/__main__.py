@@ -24,6 +24,8 @@ from reports.write import write_comparison
 
 DRIVERS = FOLDER.parent.parent / "conformance" / "clients" / "drivers"
 """The drivers of client libraries."""
+LIBRARIES = "libraries"
+"""The folder of libraries that have no package, beside their drivers."""
 DIALECTS = FOLDER / "dialects"
 """The protocols of forks, which some of the servers are judged by."""
 BASELINES = FOLDER.parent.parent / "conformance" / "baselines"
@@ -66,12 +68,15 @@ def run(name: str, server: GalleryServer, program: str) -> Results:
 def run_client(name: str, client: GalleryClient) -> Results:
     """Judge a client library; raises ResultsError if there are no results."""
     with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(DRIVERS, folder, dirs_exist_ok=True)
+        # What libraries say names no path of the machine that they were run on.
+        (Path(folder) / LIBRARIES).symlink_to(os.environ.get("LIBRARIES", os.devnull))
         command = [sys.executable, "-m", "conformance", "client", f"--report={folder}"]
         command += ["--name", name, "--library-version", client.version, "--", *client.command]
         subprocess.run(
             command,
-            cwd=DRIVERS,
-            env={**os.environ, "PYTHONPATH": str(DRIVERS.parent.parent.parent)},
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(DRIVERS.parents[2]), "LIBRARIES": LIBRARIES},
             stdout=sys.stderr,
             check=False,
         )

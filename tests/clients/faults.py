@@ -199,6 +199,9 @@ FAULTS = [
     ),
     _sent("send.ignore", "command == b'ignore ub\\r\\n'", "b'ignore ub \\r\\n'"),
     _sent("send.kick", "command == b'kick 5\\r\\n'", "b'kick 6\\r\\n'"),
+    _sent("send.kick-none", "command == b'kick 0\\r\\n'", "b'kick 1\\r\\n'"),
+    _sent("send.body-zero", "b' 1\\r\\n0\\r' in command", "b'put 0 0 60 0\\r\\n\\r\\n'"),
+    _sent("send.body-blanks", "b'\\ta' in command", "command.replace(b'\\ta', b' a')"),
     _sent("send.body-utf8", "'€'.encode() in command", "command.replace(b' 11\\r', b' 8\\r')"),
     _sent("send.body-binary", "b'\\x00' in command", "command.replace(b'\\x00', b'?')"),
     _sent(
@@ -256,6 +259,8 @@ FAULTS = [
         "            raise Refused('unknown')\n" + READ
     ),
     _body("reply.body-utf8", "b'\\xe2\\x82'", "found.decode('ascii', 'replace').encode()"),
+    _body("reply.body-zero", "b'0' == found and found", "b''"),
+    _body("reply.body-blanks", "b'\\ta\\r\\r'", "found.strip()"),
     _body("reply.body-reply", "b'INSERTED'", "b''"),
     _stat("os", "value = value.partition(b'#')[0]"),
     _stat("version", "value = b'1.1' if value == b'1.10' else value"),
@@ -331,6 +336,7 @@ FAULTS = [
         "word == b'RESERVED' and len(values[0]) == 20",
         "values[0] = b'18446744073709551616'",
     ),
+    Faulty("reply.reserve-late", "    wait = int(u32(seconds)) + TIMEOUT\n", "    wait = 1.0\n"),
     _blind("reserve-timed-out", "reserve-with-timeout 0", "TIMED_OUT"),
     _blind("reserve-deadline-soon", "reserve-with-timeout 0", "DEADLINE_SOON"),
     _read("reply.deadline-soon-distinct", "word == b'DEADLINE_SOON'", "word = b'TIMED_OUT'"),
@@ -436,9 +442,20 @@ FAULTS = [
     _failed("gone.kick-is-incomplete", "self.buffer == b'KICKED 1'", "[b'KICKED', b'1']"),
     _failed(
         "gone.stats-is-incomplete",
-        "self.buffer[:3] == b'---' and values[0].isdigit()",
+        "command[:5] == b'stats' and self.buffer[:3] == b'---' and values[0].isdigit()",
         "[word, self.buffer]",
     ),
+    _failed(
+        "gone.list-tubes-is-incomplete",
+        "command[:5] == b'list-' and self.buffer[:3] == b'---' and values[0].isdigit()",
+        "[word, self.buffer]",
+    ),
+    _failed(
+        "gone.list-tube-used-is-incomplete",
+        "command[:5] == b'list-' and self.buffer[:7] == b'USING a'",
+        "[b'USING', self.buffer[6:]]",
+    ),
+    _failed("gone.watch-is-incomplete", "self.buffer == b'WATCHING 1'", "[b'WATCHING', b'1']"),
     Faulty(
         "gone.close-returns",
         '            raise Lost("the connection ended")\n',

@@ -24,6 +24,7 @@ from conformance.clients.listening import ANSWERS, QUESTIONS
 from conformance.clients.server import ScriptedServer
 from conformance.console.client import TEMPLATES
 from tests import ROOT
+from tests.clients.faults import PROGRAM_FAULTS
 from tests.servers import needs_gcc, needs_npm
 
 CLIENTS = Path(__file__).parent
@@ -85,9 +86,19 @@ def test_the_driver_in_php() -> None:
     judge("php", str(DRIVERS / "drive_pheanstalk.php"), supported=24)
 
 
+@pytest.mark.skipif(not has("perl", "-MBeanstalk::Client", "-e", ""), reason="no library for perl")
+def test_the_driver_in_perl() -> None:
+    judge("perl", str(DRIVERS / "drive_beanstalk_client.pl"), supported=24)
+
+
+@pytest.mark.skipif(not has("lua5.4", "-e", 'require "haricot"'), reason="no haricot for lua")
+def test_the_driver_in_lua() -> None:
+    judge("lua5.4", str(DRIVERS / "drive_haricot.lua"), supported=24)
+
+
 @pytest.mark.parametrize("program", sorted(DRIVERS.iterdir()), ids=lambda program: program.name)
 def test_a_driver_is_short(program: Path) -> None:
-    if program.suffix in (".py", ".js", ".rb", ".php", ".go", ".java", ".c"):
+    if program.is_file():
         assert len(program.read_text().splitlines()) <= 60
 
 
@@ -104,6 +115,11 @@ TINY: dict[str, tuple[str, pytest.MarkDecorator | tuple[()]]] = {
     "node": ("NODE_PATH=TINY node TEMPLATE", needs("node")),
     "ruby": ("ruby -ITINY TEMPLATE", needs("ruby")),
     "php": ("php -d include_path=TINY TEMPLATE", needs("php")),
+    "perl": ("perl -ITINY TEMPLATE", needs("perl")),
+    "lua": (
+        "LUA_PATH='TINY/?.lua;;' lua5.4 TEMPLATE",
+        pytest.mark.skipif(not has("lua5.4", "-e", 'require "socket"'), reason="no lua-socket"),
+    ),
     "c": ("gcc -ITINY TEMPLATE -o BUILT/driver && BUILT/driver", needs_gcc),
     "java": ("javac -cp TINY -sourcepath TINY -d BUILT TEMPLATE && java -cp BUILT Driver",
              needs("javac")),
@@ -186,6 +202,29 @@ def test_a_driver_that_ends_is_waited_for_again(tmp_path: Path) -> None:
     assert said.count("waiting for a driver") == 1
     assert "OBSERVED" in said
     assert suite.returncode == 1
+
+
+def test_a_driver_that_its_author_starts_plays_random_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fault = PROGRAM_FAULTS["uses no tube twice"]
+    (tmp_path / "driver.py").write_text(fault.source())
+    monkeypatch.chdir(tmp_path)
+    # Those that wait for replies would take minutes, one after another.
+    directed = [case for case in all_cases() if case.slug.startswith("send.")]
+    monkeypatch.setattr("conformance.console.client.all_cases", lambda: directed)
+    run = f"until [ -p {ANSWERS} ]; do sleep 0.05; done; "
+    run += f"{sys.executable} driver.py <{QUESTIONS} >{ANSWERS}"
+    driver = subprocess.Popen(["sh", "-c", run])
+    try:
+        assert main(["client", "--listen", "--only", fault.slug]) == 1
+    finally:
+        driver.kill()
+        driver.wait()
+    said = capsys.readouterr().out
+    assert said.count("waiting for a driver") == 1
+    assert f"fail: client::{fault.slug}" in said
+    assert "1 must requirement broken" in said
 
 
 def test_a_driver_in_pdb(tmp_path: Path) -> None:

@@ -14,13 +14,14 @@ from conformance.__main__ import main
 from conformance.clients.campaign import ClientCampaign
 from conformance.clients.cases import ClientCase, all_cases
 from conformance.clients.catalogue import requirements
-from conformance.clients.checks import succeeds
+from conformance.clients.checks import gives, succeeds
 from conformance.clients.driver import Driver
-from conformance.clients.judging import CaseOutcome
+from conformance.clients.judging import CaseOutcome, CasePlayer
 from conformance.clients.program_search import PROGRAM_CASES
 from conformance.clients.protocol import DriverError, parse_answer
 from conformance.clients.results import judged
 from conformance.clients.results import tests as recorded
+from conformance.target.starvation import Starvation, Starved
 from reports.results import read_results
 from reports.verdicts import Verdict
 from tests.clients.faults import FAULTS, PROGRAM_FAULTS, Faulty
@@ -169,6 +170,74 @@ def test_a_blocked_case_without_an_owner_has_its_reason() -> None:
     [case] = [case for case in all_cases() if case.slug == "send.put"]
     tally = judged([CaseOutcome(case, Verdict.BLOCKED, "connect failed")], "x", {}, is_whole=False)
     assert "1 connect failed)" in tally.conclusion().sentence
+
+
+KEEPING = """
+import socket, time
+for question in open(0):
+    number, name, *words = question.split()
+    if name == "connect":
+        made, kept = socket.create_connection((words[0], int(words[1]))), []
+    elif name == "use" and FREES:
+        print(len(b"x" * (64 << 20)), flush=True)
+    elif name == "delete":
+        made.sendall(b"delete 9\\r\\n")
+    while name == "delete" and made.recv(1 << 16):
+        time.sleep(0.4)
+        kept.append(b"x" * (4 << 20))
+    print("@beanstalk", number, "ok 1", flush=True)
+"""
+"""A client that reads an endless line slowly, and keeps more than that."""
+
+
+@pytest.mark.parametrize("frees", [True, False])
+def test_the_memory_of_a_slow_client_is_measured_to_the_end(frees: bool) -> None:
+    """Neither the speed of a client nor what it did before decides what it is found to keep."""
+    program = KEEPING.replace("FREES", str(frees))
+    player = CasePlayer(lambda: Driver([sys.executable, "-c", program]), timeout=2.0)
+    [case] = [case for case in all_cases() if case.slug == "lies.endless-line-memory"]
+    try:
+        player.play(ClientCase("send.use", "use x61", succeeds))
+        outcome = player.play(case)
+    finally:
+        player.close()
+    assert outcome.mismatch is not None, outcome.reason
+    assert "the process grows by at most 24 MiB" in outcome.mismatch.expected
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_busy", "verdict"),
+    [
+        (["error", "ok"], False, Verdict.FLAKY),
+        (["error", "ok"], True, Verdict.PASS),
+        (["error"], False, Verdict.FAIL),
+        (["error"], True, Verdict.INCONCLUSIVE),
+        (["ok 8"], True, Verdict.FAIL),
+    ],
+)
+def test_a_busy_machine_excuses_what_it_may_have_caused(
+    answers: list[str],
+    is_busy: bool,
+    verdict: Verdict,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starved = Starved(40.0 if is_busy else 0.0, 2.0, 0.0, 2.0)
+    monkeypatch.setattr(Starvation, "since", lambda self: starved)
+    played = tmp_path / "played"
+    program = f"import os\nanswers, played = {answers!r}, {str(played)!r}\n"
+    program += "for q in open(0):\n n, o, *w = q.split()\n answer = 'ok'\n"
+    program += (
+        " if o == 'kick':\n  done = os.path.getsize(played) if os.path.exists(played) else 0\n"
+    )
+    program += "  answer = answers[min(done, len(answers) - 1)]\n  open(played, 'a').write('x')\n"
+    program += " print('@beanstalk', n, answer, flush=True)\n"
+    player = CasePlayer(lambda: Driver([sys.executable, "-c", program]), timeout=60)
+    try:
+        outcome = player.play(ClientCase("reply.kick-kicked", "kick 9", gives("7")))
+    finally:
+        player.close()
+    assert outcome.verdict is verdict
 
 
 def test_a_client_that_hangs_is_restarted() -> None:

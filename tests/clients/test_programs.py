@@ -152,11 +152,6 @@ def test_a_finding_is_found_again_by_its_command(
     assert repeated[0].verdict is Verdict.FAIL
 
 
-def test_programs_need_a_driver_that_the_suite_starts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["client", "--listen", "--only", "client.any-program"]) == 4
-    assert "random programs need a driver that the suite starts" in capsys.readouterr().err
-
-
 def test_programs_have_all_features_and_segments() -> None:
     programs = [write_program(Random(seed)) for seed in range(300)]
     calls = [call for program in programs for call in program]
