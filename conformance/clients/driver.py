@@ -12,6 +12,7 @@ from pathlib import Path
 
 from conformance.clients.protocol import PREFIX, Answer, DriverError, parse_answer
 from conformance.target.starvation import CpuTime, session
+from conformance.target.watchdog import new_mark
 
 LONGEST_LINE = 4 << 20
 """Bytes of a line of output: more of an answer is dropped, more of another line is an error."""
@@ -129,6 +130,7 @@ class Driver(Channel):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
+                env={**os.environ, **new_mark()},
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:

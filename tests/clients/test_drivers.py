@@ -57,6 +57,22 @@ def judge(*command: str, supported: int) -> None:
     assert [(one.case.id, one.reason) for one in outcomes if one.verdict != "pass"] == []
 
 
+def test_a_driver_that_spins_ends_with_the_suite(tmp_path: Path) -> None:
+    place = tmp_path / "pid"
+    script = f"import os; open({str(place)!r}, 'w').write(str(os.getpid()) + '.')\nwhile True: pass"
+    command = [sys.executable, "-m", "conformance", "client", "--", sys.executable, "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as suite:
+        while not (place.exists() and place.read_text().endswith(".")):
+            assert suite.poll() is None
+            time.sleep(0.01)
+        suite.kill()
+    folder = Path("/proc") / place.read_text().rstrip(".")
+    end = time.monotonic() + 60
+    while (folder / "exe").exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not (folder / "exe").exists()
+
+
 @pytest.mark.parametrize("library", PYTHON)
 def test_a_driver_in_python(library: str) -> None:
     judge(sys.executable, str(DRIVERS / f"drive_{library}.py"), supported=PYTHON[library])
