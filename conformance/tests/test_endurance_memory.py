@@ -1,7 +1,7 @@
 """Endurance: memory, descriptors and files do not grow with each use of a server."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from conformance.catalogue import configured, requirement
@@ -72,6 +72,10 @@ def _needs_exact_memory(resources: Resources) -> None:
         raise NotTestable("needs a server without a sanitizer, which keeps what was freed")
 
 
+def _memory_growth(work: Callable[[], object], resources: Resources) -> int:
+    return growth(work, lambda: resources.private_memory, resources.cpu_time)
+
+
 def _leak(observed: str) -> Deviation:
     step = Step(OutcomeKind.WRONG_VALUE, subject="no growth")
     return Deviation("a size that stops growing", observed, conclusive=True, step=step)
@@ -96,7 +100,7 @@ def test_commands_that_change_nothing_take_no_memory(
         name = _most_costly(commands, bulk, resources, times)
         one = partial(bulk.repeat, commands[name])
         more = paced(one, COMMANDS_SECONDS, TIMES, resources)
-        if left := growth(partial(one, more), lambda: resources.private_memory):
+        if left := _memory_growth(partial(one, more), resources):
             raise _leak(f"{left / more:.0f} bytes more with each {_shown(name)}")
     return _told(times * ROUNDS, TIMES, "times each command")
 
@@ -151,7 +155,7 @@ def test_clients_that_have_left_take_no_memory_and_no_descriptor(
         client.synchronise()
 
     times = paced(come_and_go, CLIENTS_SECONDS, CLIENTS // ROUNDS, resources)
-    if left := growth(partial(come_and_go, times), lambda: resources.private_memory):
+    if left := _memory_growth(partial(come_and_go, times), resources):
         raise _leak(f"{left / times:.0f} bytes more with each client")
     leaves_descriptors(client, resources, partial(come_and_go, times))
     return _told(times * ROUNDS, CLIENTS, "clients")
@@ -175,7 +179,7 @@ def test_tubes_that_are_deleted_take_no_memory(
             bulk.ask(b"".join(b"%b %b\r\n" % (verb, name) for name in names))
 
     times = paced(come_and_go, ROUND_SECONDS, TUBES // ROUNDS, resources)
-    if left := growth(partial(come_and_go, times), lambda: resources.private_memory):
+    if left := _memory_growth(partial(come_and_go, times), resources):
         raise _leak(f"{left / times:.0f} bytes more with each tube")
     return _told(times * ROUNDS, TUBES, "tubes")
 
@@ -202,7 +206,7 @@ def test_jobs_that_are_deleted_take_no_memory(
     bulk, body = Bulk(client, own_server), largest_body(own_server, SIZE)
     work = partial(_put_and_delete, bulk, client, body)
     times = paced(work, ROUND_SECONDS, JOBS // ROUNDS, resources)
-    if left := growth(partial(work, times), lambda: resources.private_memory):
+    if left := _memory_growth(partial(work, times), resources):
         raise _leak(f"{left / times:.0f} bytes more with each job")
     return _told(times * ROUNDS, JOBS, "jobs")
 
@@ -228,6 +232,6 @@ def test_jobs_that_are_deleted_take_no_room_in_the_binlog(
         _put_and_delete(bulk, client, body, times)
         bulk.ask(commands)
 
-    if left := growth(work, own_server.binlog_size):
+    if left := growth(work, own_server.binlog_size, resources.cpu_time):
         raise _leak(f"{left / times:.0f} bytes of the binlog more with each job")
     return _told(times * ROUNDS, JOBS, "jobs")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conformance.dialogue import leaks
+from conformance.target.starvation import CpuTime
 from reference_server.faults import FAULTS
 from tests.command_line import suite
 from tests.servers import REFERENCE_COMMAND
@@ -18,11 +19,11 @@ from tests.variants.matrix import run
 
 @pytest.fixture(autouse=True)
 def in_a_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaks, "SECONDS", 0.0)
+    monkeypatch.setattr(leaks, "SECONDS", -1.0)
 
 
 def _growth(sizes: Iterable[int]) -> int:
-    return leaks.growth(lambda: None, iter(sizes).__next__)
+    return leaks.growth(lambda: None, iter(sizes).__next__, CpuTime)
 
 
 def test_what_grows_in_each_round_leaks() -> None:
