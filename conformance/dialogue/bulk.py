@@ -5,6 +5,7 @@ The replies are not parsed, so that a test is as fast as the server; they are no
 
 from __future__ import annotations
 
+import re
 import time
 
 from conformance.dialogue.connection import Connection
@@ -29,6 +30,7 @@ class Bulk:
             raise NotTestable("needs a target that takes several commands at once")
         # No other command names this tube.
         tubes = (f"{client.tube}-end", client.tube)
+        self._client = client
         self._transport = client.transport
         self._seconds = server.limits.reply
         self._last = "".join(f"use {tube}\r\n" for tube in tubes).encode()
@@ -71,6 +73,14 @@ class Bulk:
         while times > 0:
             self.ask(data * min(part, times))
             times -= part
+
+    def put_and_delete(self, body: bytes, times: int) -> None:
+        """Put jobs, all of them at a time, and delete them."""
+        said = self.ask(b"put 0 0 1000 %d\r\n%b\r\n" % (len(body), body) * times)
+        jobs = re.findall(rb"INSERTED (\d+)\r\n", said)
+        if "ready" not in self._client.profile.deletes:
+            self.ask(f"{self._client.ask_for_job}\r\n".encode() * len(jobs))
+        self.ask(b"".join(b"delete %b\r\n" % job for job in jobs))
 
     def seconds(self, data: bytes = b"") -> float:
         """Send commands, and return how long their replies have taken."""

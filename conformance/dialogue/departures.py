@@ -12,8 +12,10 @@ from conformance.dialogue.scenario import Connect
 from conformance.target.target import Target
 
 WAITS, HOLDS, UNREAD_REPLIES = "waits for a job", "holds a job", "has unread replies"
-OWN_TUBE = "uses a tube that ends with it"
+OWN_TUBE, LONG_LINE = "uses a tube that ends with it", "is in the middle of a line that is too long"
 """States of clients."""
+TOO_LONG = 500
+"""Bytes of a line that no profile allows."""
 UNREAD, SIZE = 100, 60_000
 """Replies that a client does not read, more than systems keep for it, and their bytes."""
 
@@ -38,6 +40,10 @@ def _waits(client: Connection, _: int) -> None:
 
 def _breaks_a_line(client: Connection, _: int) -> None:
     client.raw(b"put 0 0", replies=0)
+
+
+def _breaks_a_long_line(client: Connection, _: int) -> None:
+    client.raw(b"x" * TOO_LONG, replies=0)
 
 
 def _breaks_a_body(client: Connection, _: int) -> None:
@@ -65,11 +71,12 @@ _STATES: Mapping[str, Callable[[Connection, int], None]] = {
     UNREAD_REPLIES: _does_not_read,
     "is idle": _is_idle,
     "is in the middle of a line": _breaks_a_line,
+    LONG_LINE: _breaks_a_long_line,
     "is in the middle of a body": _breaks_a_body,
     OWN_TUBE: _has_a_tube,
     HOLDS: _holds_a_job,
 }
-_UNFINISHED = frozenset((WAITS, "is in the middle of a line"))
+_UNFINISHED = frozenset((WAITS, "is in the middle of a line", LONG_LINE))
 """The states in which no command is handled, and those in which none begins."""
 
 

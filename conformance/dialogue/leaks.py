@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable
 
 from conformance.target.resources import Resources
-from conformance.target.starvation import CpuTime
+from conformance.target.starvation import CpuTime, Starvation
 
 ROUNDS = 5
 """Rounds of work in which something without a leak has stopped growing once, as a rule."""
 LEAST = 2**15
 """Bytes by which each two rounds let something grow that leaks: less may be chance."""
-BUSY = 5
-"""Times as long as a server needs alone which work may take on a busy machine."""
+SLOW = 5
+"""Times the CPU time of a server that work may take, where nobody waits for a CPU."""
 SECONDS, MORE = 0.8, 6
 """Seconds of a server's CPU time in which it must not stop to grow, and the rounds beyond that."""
 
@@ -63,13 +63,16 @@ def _grows(sizes: list[int], least: int) -> bool:
 def paced(work: Callable[[int], object], seconds: float, most: int, resources: Resources) -> int:
     """Return how many times a server does some work in so many seconds of its CPU time.
 
-    ``most`` at most, and on a busy machine no more than it does in :data:`BUSY` times as long.
+    ``most`` at most, and of a server that sleeps no more than it does in :data:`SLOW` times as
+    long.
     """
     count = 1
     while True:
+        starvation = Starvation(resources.cpu_time)
         begun, ran = time.monotonic(), resources.cpu_time().ran
         work(count)
-        took = max((time.monotonic() - begun) / BUSY, resources.cpu_time().ran - ran, 1e-6)
+        passed = time.monotonic() - begun - starvation.since().seconds
+        took = max(passed / SLOW, resources.cpu_time().ran - ran, 1e-6)
         if count == most or 4 * took >= seconds:
             return max(min(int(count * seconds / took), most), 1)
         count = min(4 * count, most)

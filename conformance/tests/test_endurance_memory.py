@@ -1,12 +1,12 @@
 """Endurance: memory, descriptors and files do not grow with each use of a server."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from conformance.catalogue import configured, requirement
 from conformance.dialogue.bulk import Bulk
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.departures import TOO_LONG
 from conformance.dialogue.leaks import ROUNDS, growth, paced, seems_to_grow
 from conformance.dialogue.scaled_lines import largest_body
 from conformance.dialogue.shortage import leaves_descriptors
@@ -20,6 +20,8 @@ COMMANDS_SECONDS, CLIENTS_SECONDS, ROUND_SECONDS = 0.03, 0.015, 0.01
 """Seconds of CPU time that a server needs for a round of all commands, of clients, and others."""
 CLIENTS, TUBES, JOBS, SIZE = 5_000, 1_500, 2_500, 10_000
 """Clients, tubes and jobs in all rounds together, and the bytes of each job."""
+LOGGED, LARGE, LOG_SECONDS = 600, 60_000, 0.03
+"""The same for a binlog, whose files have 10 MB in beanstalkd: two rounds need another one."""
 PUT_AND_DELETE = b"put 0 0 1000 1\r\na\r\nreserve\r\ndelete 1\r\n"
 """The commands with which jobs come and go."""
 VISITS = (
@@ -27,6 +29,7 @@ VISITS = (
     b"watch a\r\nwatch b\r\nuse c\r\nput 0 0",
     b"use d\r\nput 0 0 60 10000\r\n" + b"x" * 2000,
     b"list-tube-used\r\nreserve\r\n",
+    b"list-tube-used\r\n" + b"x" * TOO_LONG,
 )
 """Requests of clients that leave then; the first command of each is answered."""
 PROMPT, SLOWER = 0.001, 10
@@ -184,15 +187,6 @@ def test_tubes_that_are_deleted_take_no_memory(
     return _told(times * ROUNDS, TUBES, "tubes")
 
 
-def _put_and_delete(bulk: Bulk, client: Connection, body: bytes, times: int) -> None:
-    """Put jobs, all of them at a time, and delete them."""
-    said = bulk.ask(b"put 0 0 1000 %d\r\n%b\r\n" % (len(body), body) * times)
-    jobs = re.findall(rb"INSERTED (\d+)\r\n", said)
-    if "ready" not in client.profile.deletes:
-        bulk.ask(f"{client.ask_for_job}\r\n".encode() * len(jobs))
-    bulk.ask(b"".join(b"delete %b\r\n" % job for job in jobs))
-
-
 @requirement(
     "endurance.jobs-memory",
     'The worker will execute the job; when it is finished the worker will send a "delete" command '
@@ -204,7 +198,7 @@ def test_jobs_that_are_deleted_take_no_memory(
     _needs_exact_memory(resources)
     client.needs_usable(PUT_AND_DELETE)
     bulk, body = Bulk(client, own_server), largest_body(own_server, SIZE)
-    work = partial(_put_and_delete, bulk, client, body)
+    work = partial(bulk.put_and_delete, body)
     times = paced(work, ROUND_SECONDS, JOBS // ROUNDS, resources)
     if left := _memory_growth(partial(work, times), resources):
         raise _leak(f"{left / times:.0f} bytes more with each job")
@@ -222,16 +216,14 @@ def test_jobs_that_are_deleted_take_no_room_in_the_binlog(
 ) -> str:
     client.needs_usable(PUT_AND_DELETE)
     known = _commands(client, own_server)
-    bulk, body = Bulk(client, own_server), largest_body(own_server, SIZE)
+    bulk, body = Bulk(client, own_server), largest_body(own_server, LARGE)
     commands = b"".join(known[name] for name in _swift(known, bulk))
-    times = paced(
-        partial(_put_and_delete, bulk, client, body), ROUND_SECONDS, JOBS // ROUNDS, resources
-    )
+    times = paced(partial(bulk.put_and_delete, body), LOG_SECONDS, LOGGED // ROUNDS, resources)
 
     def work() -> None:
-        _put_and_delete(bulk, client, body, times)
+        bulk.put_and_delete(body, times)
         bulk.ask(commands)
 
     if left := growth(work, own_server.binlog_size, resources.cpu_time):
         raise _leak(f"{left / times:.0f} bytes of the binlog more with each job")
-    return _told(times * ROUNDS, JOBS, "jobs")
+    return _told(times * ROUNDS, LOGGED, "jobs")

@@ -8,8 +8,11 @@ from conformance.catalogue import configured, requirement
 from conformance.dialogue.bulk import Bulk
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.growth import APART
+from conformance.dialogue.leaks import paced
+from conformance.dialogue.scaled_lines import largest_body
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
+from conformance.target.resources import Resources
 from conformance.target.target import Target
 from reference_server.wire import (
     FOUND,
@@ -28,6 +31,11 @@ Its multiples differ for all jobs.
 """
 KICKED = 20
 """Of the others, those that are kicked in their order."""
+WRITTEN, SIZE, ROUND, WRITING_SECONDS = 36 * 2**20, 60_000, 20, 0.4
+"""Bytes of jobs that come and go while others stay: more than three of beanstalkd's files.
+
+With them the bytes of each job, those that are there at a time, and the CPU time for all.
+"""
 
 
 @requirement(
@@ -121,6 +129,35 @@ def test_of_many_jobs_all_are_remembered_that_were_not_deleted(
     found = client.each([b"peek %d\r\n" % job for job in jobs])
     for job, body, asked in zip(jobs, bodies, found, strict=True):
         asked.expect(NOT_FOUND if job % 3 else FOUND(job, body))
+
+
+@requirement(
+    "persistence.old-jobs",
+    "Use a binlog to keep jobs on persistent storage in directory path.",
+)
+@configured(binlog=True)
+def test_jobs_are_remembered_however_much_was_written_after_them(
+    own_server: Target, client: Connection, new_client: Connect, resources: Resources
+) -> str:
+    bulk, body = Bulk(client, own_server), largest_body(own_server, SIZE)
+    kicked, buried = client.put_and_bury(), client.put_and_bury()
+    kept = {kicked: "ready", buried: "buried", client.job_in("delayed"): "delayed"}
+    kept |= {client.put(b"a"): "ready"}
+    deleted, round_of_jobs = client.put(b"a"), partial(bulk.put_and_delete, body)
+    done = paced(round_of_jobs, WRITING_SECONDS, WRITTEN // len(body), resources)
+    for _ in range(done // ROUND):
+        round_of_jobs(ROUND)
+    # What is written of these now is not in the file that has their bodies.
+    client.kick_one()
+    client.delete(deleted, "ready")
+    for _ in range(2):
+        own_server.restart()
+        client = new_client()
+        client.peek(deleted).expect(NOT_FOUND)
+        for job, state in kept.items():
+            client.peek(job).expect(FOUND(job, b"a"))
+            assert client.state_of(job) == state
+    return "" if done * len(body) > WRITTEN - len(body) else f"{done * len(body):,} bytes only"
 
 
 @requirement(

@@ -169,6 +169,26 @@ class Compacts(Binlog):
         super().close()
 
 
+@fault("persistence.old-jobs", "where a megabyte of jobs was deleted, the binlog begins anew")
+class BeginsAnew(Binlog):
+    """A job that is there then is kept only if it changes once more."""
+
+    def __init__(self, folder: str | Path, every: float | None) -> None:
+        super().__init__(folder, every)
+        self.sizes: dict[int, int] = {}
+        self.gone = 0
+
+    def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
+        jobs, deleted = [*jobs], [*deleted]
+        self.gone += sum(self.sizes.pop(id, 0) for id in deleted)
+        if self.gone > 1_000_000:
+            deleted += self.sizes
+            self.sizes.clear()
+            self.gone = 0
+        self.sizes |= {job.id: len(job.body) for job in jobs}
+        super().write(jobs, deleted, next_id)
+
+
 @fault("persistence.again", "a job that is not touched is kept over one restart")
 class KeepsOnce(Binlog):
     def __init__(self, folder: str | Path, every: float | None) -> None:

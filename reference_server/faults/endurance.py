@@ -52,6 +52,21 @@ class KeepsClients(ServedConnection):
         super().lost()
 
 
+@fault("endurance.clients-memory", "the end of a client in a line that is too long is not noted")
+class KeepsLongLines(ServedConnection):
+    """It reads a line that is too long for ever."""
+
+    line = 0
+
+    def takes(self, data: bytes) -> None:
+        self.line = len(data.rpartition(b"\n")[2])
+        super().takes(data)
+
+    def ends(self) -> None:
+        if self.line <= self._engine.model.profile.max_line:
+            super().ends()
+
+
 @fault("endurance.tubes-memory", "something of each deleted tube is kept")
 class KeepsTubes(Model):
     def _deref(self, tube: Tube) -> None:
