@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import ipaddress
-import socket
 from pathlib import Path
 
 import click
 
 from conformance.console.recorded_file import found_profile
-from conformance.target.address import Address, TargetError, parse_address
+from conformance.target.address import Address, TargetError, is_near, parse_address
 from conformance.target.target import Remote
 from conformance.traffic.judging import Setup
 from conformance.traffic.proxy import forward
@@ -59,7 +56,7 @@ def proxy(
         "" if report is None else str(report),
         shared,
         0 if isinstance(address, str) else address[1],
-        is_near=_is_near(address),
+        is_near=is_near(address),
     )
 
     def ready(port: int) -> None:
@@ -76,16 +73,6 @@ def _address(text: str) -> Address:
         return parse_address(text)
     except TargetError as error:
         raise refuse(str(error).replace("--target takes", "an address is")) from None
-
-
-def _is_near(address: Address) -> bool:
-    """Return whether no network is between this machine and a server."""
-    if isinstance(address, str):
-        return True
-    with contextlib.suppress(OSError):
-        host = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][4][0]
-        return ipaddress.ip_address(str(host).partition("%")[0]).is_loopback
-    return False
 
 
 def _writable(record: Path | None) -> str:

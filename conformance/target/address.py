@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -55,6 +56,16 @@ def parse_address(text: str) -> Address:
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise TargetError(f"--target takes HOST:PORT or unix:/path, not {text!r}")
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def is_near(address: Address) -> bool:
+    """Return whether no network is between this machine and a server."""
+    if isinstance(address, str):
+        return True
+    with contextlib.suppress(OSError):
+        host = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0][4][0]
+        return ipaddress.ip_address(str(host).partition("%")[0]).is_loopback
+    return False
 
 
 def connect(address: Address, limit: float) -> socket.socket:

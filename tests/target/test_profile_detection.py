@@ -206,7 +206,7 @@ def test_a_line_that_is_answered_twice_is_not_sent_to_synchronise() -> None:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _RepeatsReplies) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        found = known_line(("127.0.0.1", server.server_address[1]), 1.0)
+        found = known_line(("127.0.0.1", server.server_address[1]), 5.0)
         server.shutdown()
     assert found == (b"list-tubes-watched", None)
 
