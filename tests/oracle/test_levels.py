@@ -28,9 +28,11 @@ from reference_server.wire import (
     Request,
     RequestReader,
 )
-from tests.faults import SILENCE, Case, outcomes
+from tests.faults import Case, outcomes
 
 LINES = ("test_arguments", "test_errors", "test_numbers", "test_protocol")
+PATIENT = 2.0
+"""Seconds after which a reply is missing, even on a busy machine."""
 STATS = ("test_stats", "test_stats_counters", "test_stats_job", "test_stats_tube")
 
 
@@ -52,7 +54,7 @@ def _failures(fault: Fault, *modules: str) -> dict[str, Deviation]:
         return case.test.__module__.rpartition(".")[2] in modules
 
     found: dict[str, Deviation] = {}
-    for case, outcome in outcomes(fault, is_chosen, silence=SILENCE):
+    for case, outcome in outcomes(fault, is_chosen, silence=PATIENT):
         if isinstance(outcome.error, Deviation):
             owner = outcome.error.owner
             found |= dict.fromkeys([owner] if owner else case.slugs, outcome.error)
