@@ -22,6 +22,11 @@ ROOM = 2**18
 """Bytes that are sent at once, so that neither side has to keep much."""
 
 
+def shortfall(done: int, most: int, what: str) -> str:
+    """Return how much of so much a slow server has done; empty if all."""
+    return "" if done >= most else f"{done:,} of {most:,} {what}"
+
+
 class Bulk:
     """A client that sends much; raises NotTestable if the target is not made for that."""
 

@@ -19,7 +19,7 @@ LEAST = 2**15
 SLOW = 5
 """Times the CPU time of a server that work may take, where nobody waits for a CPU."""
 SECONDS, MORE = 0.8, 6
-"""Seconds of a server's CPU time in which it must not stop to grow, and the rounds beyond that."""
+"""Seconds of a server's CPU time for which a leak goes on growing, and the rounds it takes more."""
 
 Work = Callable[[], object]
 Measure = Callable[[], int]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from conformance.catalogue import configured, requirement
-from conformance.dialogue.bulk import Bulk
+from conformance.dialogue.bulk import Bulk, shortfall
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.departures import TOO_LONG
 from conformance.dialogue.leaks import ROUNDS, growth, paced, seems_to_grow
@@ -21,7 +21,7 @@ COMMANDS_SECONDS, CLIENTS_SECONDS, ROUND_SECONDS = 0.03, 0.015, 0.01
 CLIENTS, TUBES, JOBS, SIZE = 5_000, 1_500, 2_500, 10_000
 """Clients, tubes and jobs in all rounds together, and the bytes of each job."""
 LOGGED, LARGE, LOG_SECONDS = 600, 60_000, 0.03
-"""The same for a binlog, whose files have 10 MB in beanstalkd: two rounds need another one."""
+"""The same for a binlog: two rounds need more than one of beanstalkd's files, of 10 MB."""
 PUT_AND_DELETE = b"put 0 0 1000 1\r\na\r\nreserve\r\ndelete 1\r\n"
 """The commands with which jobs come and go."""
 VISITS = (
@@ -105,7 +105,7 @@ def test_commands_that_change_nothing_take_no_memory(
         more = paced(one, COMMANDS_SECONDS, TIMES, resources)
         if left := _memory_growth(partial(one, more), resources):
             raise _leak(f"{left / more:.0f} bytes more with each {_shown(name)}")
-    return _told(times * ROUNDS, TIMES, "times each command")
+    return shortfall(times * ROUNDS, TIMES, "times each command")
 
 
 def _swift(commands: Mapping[str, bytes], bulk: Bulk) -> Iterator[str]:
@@ -134,11 +134,6 @@ def _shown(name: str) -> str:
     return shown.replace(str(MISSING), "ID-OF-NO-JOB")
 
 
-def _told(done: int, times: int, what: str) -> str:
-    """Return how many of so many times a slow server has done something; empty if all."""
-    return "" if done >= times else f"{done:,} of {times:,} {what}"
-
-
 @requirement(
     "endurance.clients-memory",
     "Clients connect, send commands and data, wait for responses, and close the connection.",
@@ -161,7 +156,7 @@ def test_clients_that_have_left_take_no_memory_and_no_descriptor(
     if left := _memory_growth(partial(come_and_go, times), resources):
         raise _leak(f"{left / times:.0f} bytes more with each client")
     leaves_descriptors(client, resources, partial(come_and_go, times))
-    return _told(times * ROUNDS, CLIENTS, "clients")
+    return shortfall(times * ROUNDS, CLIENTS, "clients")
 
 
 @requirement(
@@ -184,7 +179,7 @@ def test_tubes_that_are_deleted_take_no_memory(
     times = paced(come_and_go, ROUND_SECONDS, TUBES // ROUNDS, resources)
     if left := _memory_growth(partial(come_and_go, times), resources):
         raise _leak(f"{left / times:.0f} bytes more with each tube")
-    return _told(times * ROUNDS, TUBES, "tubes")
+    return shortfall(times * ROUNDS, TUBES, "tubes")
 
 
 @requirement(
@@ -202,7 +197,7 @@ def test_jobs_that_are_deleted_take_no_memory(
     times = paced(work, ROUND_SECONDS, JOBS // ROUNDS, resources)
     if left := _memory_growth(partial(work, times), resources):
         raise _leak(f"{left / times:.0f} bytes more with each job")
-    return _told(times * ROUNDS, JOBS, "jobs")
+    return shortfall(times * ROUNDS, JOBS, "jobs")
 
 
 @requirement(
@@ -226,4 +221,4 @@ def test_jobs_that_are_deleted_take_no_room_in_the_binlog(
 
     if left := growth(work, own_server.binlog_size, resources.cpu_time):
         raise _leak(f"{left / times:.0f} bytes of the binlog more with each job")
-    return _told(times * ROUNDS, LOGGED, "jobs")
+    return shortfall(times * ROUNDS, LOGGED, "jobs")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from conformance.catalogue import requirement
-from conformance.dialogue.bulk import Bulk
+from conformance.dialogue.bulk import Bulk, shortfall
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.growth import LONG
 from conformance.dialogue.scenario import NewTube
@@ -114,7 +114,7 @@ def test_lists_of_a_megabyte_are_whole_for_a_client_that_reads_late(
             deviation.owner = deviation.owner or f"endurance.{verb}"
             raise
     lists[-1].expect(client.pong)
-    return "" if len(tubes) >= most else f"{len(tubes):,} of {most:,} tubes"
+    return shortfall(len(tubes), most, "tubes")
 
 
 def _say(bulk: Bulk, lines: list[bytes], expected: list[bytes]) -> None:
@@ -177,4 +177,4 @@ def test_of_many_jobs_each_is_found_and_comes_in_its_turn(
         expected += [b"DELETED\r\n"] * len(part)
         _say(bulk, lines, expected)
     client.finds_no_job()
-    return "" if len(jobs) >= JOBS else f"{len(jobs):,} of {JOBS:,} jobs at a time"
+    return shortfall(len(jobs), JOBS, "jobs at a time")

@@ -5,7 +5,7 @@ import time
 from functools import partial
 
 from conformance.catalogue import configured, requirement
-from conformance.dialogue.bulk import Bulk
+from conformance.dialogue.bulk import Bulk, shortfall
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.growth import APART
 from conformance.dialogue.leaks import paced
@@ -144,7 +144,8 @@ def test_jobs_are_remembered_however_much_was_written_after_them(
     kept = {kicked: "ready", buried: "buried", client.job_in("delayed"): "delayed"}
     kept |= {client.put(b"a"): "ready"}
     deleted, round_of_jobs = client.put(b"a"), partial(bulk.put_and_delete, body)
-    done = paced(round_of_jobs, WRITING_SECONDS, WRITTEN // len(body), resources)
+    most = WRITTEN // len(body)
+    done = paced(round_of_jobs, WRITING_SECONDS, most, resources)
     for _ in range(done // ROUND):
         round_of_jobs(ROUND)
     # What is written of these now is not in the file that has their bodies.
@@ -157,7 +158,7 @@ def test_jobs_are_remembered_however_much_was_written_after_them(
         for job, state in kept.items():
             client.peek(job).expect(FOUND(job, b"a"))
             assert client.state_of(job) == state
-    return "" if done * len(body) > WRITTEN - len(body) else f"{done * len(body):,} bytes only"
+    return shortfall(done, most, "jobs")
 
 
 @requirement(
@@ -192,7 +193,7 @@ def test_many_delays_end_as_they_would_have_without_a_restart(
     for _, job in left[:KICKED]:
         client.peek_delayed().expect(FOUND(job, b"a"))
         client.kick_one("delayed")
-    return "" if len(delays) >= JOBS else f"{len(delays):,} of {JOBS:,} jobs"
+    return shortfall(len(delays), JOBS, "jobs")
 
 
 def _delay(number: int) -> int:
