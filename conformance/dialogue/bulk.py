@@ -1,6 +1,7 @@
 """Thousands of commands in one go: only the end of all their replies is awaited.
 
-The replies are not parsed, so that a test is as fast as the server; they are not in the transcript.
+The replies are not parsed, so that a test is as fast as the server. They are in the transcript only
+where some are missing.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 import re
 import time
 
-from conformance.dialogue.connection import Connection
+from conformance.dialogue.connection import Connection, command_of
 from conformance.target.target import Target
 from conformance.usual_answers import IN_STEP
-from conformance.verdict import Deviation, NotTestable
-from reference_server.wire import USING
+from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step
+from reference_server.wire import CRLF, USING
 
 TRIES, SLOW = 5, 0.005
 """Round trips that are measured, and the seconds of each from which on a target is too slow."""
@@ -63,11 +64,17 @@ class Bulk:
     def _missing(self, data: bytes, came: bytearray) -> Deviation:
         ended = "the target closed the connection" if self._transport.ended else ""
         observed = ended or f"nothing more within {self._seconds:g} seconds"
-        lines = data.count(b"\n")
+        data, command = data + self._last, command_of(data or self._last)
+        marked = None
+        if len(data) + len(came) < MUCH:
+            marked = self._client.passed(data, bytes(came))
+        kind = OutcomeKind.DISCONNECTED if ended else OutcomeKind.NO_REPLY
         deviation = Deviation(
-            f"replies to {lines:,} lines",
+            f"replies to {data.count(CRLF):,} lines, the first of which is {command}",
             f"{observed}, after {len(came):,} bytes",
+            marked,
             waited=0.0 if ended else self._seconds,
+            step=Step(kind, command, ("",)),
         )
         deviation.owner = IN_STEP
         return deviation

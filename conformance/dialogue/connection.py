@@ -251,6 +251,13 @@ class Connection(UsualCommands):
         self._transcript.add(self.name, "!", CLIENT_RESETS, self._timeline.now())
         self.transport.reset()
 
+    def passed(self, sent: bytes, came: bytes) -> int:
+        """Record what its transport has sent and received alone; give the position of the first."""
+        position = self._transcript.add(self.name, ">", sent, self._timeline.now())
+        if came:
+            self._transcript.add(self.name, "<", came, self._timeline.now())
+        return position
+
     # ------------------------------------------------------------ receiving
 
     def poll(self) -> None:

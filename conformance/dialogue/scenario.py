@@ -93,9 +93,7 @@ class Scenario:
         """The output of the target up to the beginning of the test."""
         self.transcript = Transcript()
         self.starvation = Starvation(target.cpu_time)
-        self.clock = Timeline(
-            target.clock, target.limits, self.starvation, arrival, self.transcript
-        )
+        self.clock = Timeline(target, self.starvation, arrival, self.transcript)
         is_apart = target.traits.has_tubes or not target.exclusive
         self.tube = FOOTPRINT.new_name() if is_apart else "default"
         self.resources: Resources | None = None

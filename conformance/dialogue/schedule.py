@@ -19,12 +19,19 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from conformance.dialogue.grace_period import STEP, TRIES, attempts
-from conformance.target.clock import GRANULARITY, ControlledClock, TargetClock
-from conformance.target.limits import Limits
+from conformance.target.clock import GRANULARITY, ControlledClock
 from conformance.target.starvation import Starvation
+from conformance.target.target import Target
 from conformance.target.transport import Transport, wait_for
 from conformance.transcript import Transcript
-from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step
+from conformance.verdict import (
+    GOES_ON,
+    Deviation,
+    NotTestable,
+    OutcomeKind,
+    Step,
+    TargetLost,
+)
 from reference_server.wire import Reply
 
 APPROACH = 0.03
@@ -129,8 +136,7 @@ class Timeline:
 
     def __init__(
         self,
-        clock: TargetClock,
-        limits: Limits,
+        target: Target,
         starvation: Starvation,
         arrival: float,
         transcript: Transcript,
@@ -146,9 +152,10 @@ class Timeline:
         self._due: float | None = None
         self._sent = 0.0
         self._arrival = arrival
-        self._clock = clock
+        self._target = target
+        self._clock = target.clock
         self._transcript = transcript
-        self._limits = limits
+        self._limits = target.limits
         self._connections: list[Participant] = []
         self._origin: float | None = None
         self._advanced_until = 0.0
@@ -285,7 +292,7 @@ class Timeline:
 
     def _move(self, seconds: float) -> None:
         self.before_sending()
-        self._clock.settle()
+        was_alive = is_alive = self._clock.settle()
         if any(connection.is_owed for connection in self._connections):
             # Nothing proves that the target has read these commands before its clock moves.
             self.raced = True
@@ -297,14 +304,19 @@ class Timeline:
             steps[-1] += OVERSHOOT
         for step in steps:
             collect(self._connections, 0.0)
-            self._jump(step)
+            is_alive = self._jump(step)
+        if was_alive and not is_alive and (fate := self._target.fate()) is not None:
+            # No command has done that.
+            raise TargetLost(GOES_ON, fate, self._transcript.last)
         self.nominal += seconds
         self._settled = False
 
-    def _jump(self, seconds: float) -> None:
+    def _jump(self, seconds: float) -> bool:
+        """Move the target's clock; return False if it hangs then."""
         before = self.now()
-        self._clock.move(seconds)
+        is_alive = self._clock.move(seconds)
         self._transcript.add_time(self.now(), moved_from=before)
+        return is_alive
 
     def note_wait(self, seconds: float) -> None:
         """Record that nothing arrived in so many seconds of real time."""

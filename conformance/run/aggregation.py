@@ -230,4 +230,5 @@ def _why(entry: RequirementVerdict) -> str:
         return f"blocked by {entry.blocked_by[0]}"
     if entry.verdict is Verdict.ERROR:
         return f"error of the suite: {entry.reason}"
-    return grounds(entry.reason) or str(entry.verdict)
+    ground = grounds(entry.reason)
+    return f"{entry.verdict}: {ground}" if ground else str(entry.verdict)

@@ -59,10 +59,11 @@ def _is_unknown(step: Step, traits: Traits) -> bool:
     return step.came == UNKNOWN_COMMAND.word and step.command in traits.unknown
 
 
-def cause_of(blame: Blame, traits: Traits) -> CauseRecord:
+def cause_of(blame: Blame, traits: Traits) -> CauseRecord | None:
     """Return the cause of a failure: equal for failures that look the same.
 
-    All commands that the target does not know are one cause.
+    All commands that the target does not know are one cause. None if the failure has nothing that
+    others could have in common with it: it is about no command, and no value with a name.
     """
     step = blame.step
     if _is_unknown(step, traits):
@@ -77,6 +78,8 @@ def cause_of(blame: Blame, traits: Traits) -> CauseRecord:
             command=step.command, expected="a target that goes on", observed=step.kind
         )
     expected = " or ".join(f"{word} …" if word else "a reply" for word in step.words)
+    if not (step.command or expected or step.subject):
+        return None
     return CauseRecord(
         command=step.command,
         expected=expected or step.subject or "as the text says",

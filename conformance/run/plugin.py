@@ -330,6 +330,7 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
         )
     if isinstance(error, Deviation):
         blame = blame_of(error, suite.target.traits)
+    cause = cause_of(blame, suite.target.traits) if blame and verdict in DEVIATIONS else None
     test = Test(
         id=clean(test_id(item)),
         requirements=list(slugs(item)),
@@ -337,11 +338,7 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
         reason=clean(reason),
         seconds=0,
         known=False,
-        cause=(
-            printable_cause(cause_of(blame, suite.target.traits))
-            if blame and verdict in DEVIATIONS
-            else None
-        ),
+        cause=printable_cause(cause) if cause else None,
         evidence=evidence,
     )
     observation = Observation(

@@ -41,9 +41,10 @@ class VirtualClock(ControlledClock):
     def time(self) -> float:
         return self.shown.now / 1e9
 
-    def move(self, seconds: float) -> None:
+    def move(self, seconds: float) -> bool:
         self.shown.forward(round(seconds * 1e9))
         self.tick()
+        return True
 
     def _set_step(self, step: int) -> None:
         self.step = self.shown.step = step

@@ -51,8 +51,11 @@ class TargetClock(Protocol):
         """Return the seconds that it shows; they never go back."""
         ...
 
-    def move(self, seconds: float) -> None:
-        """Move the clock, and return when the target has done what that makes due."""
+    def move(self, seconds: float) -> bool:
+        """Move the clock, and return when the target has done what that makes due.
+
+        Return False if it hangs.
+        """
         ...
 
     def settle(self, seconds: float = math.inf) -> bool:
@@ -78,7 +81,7 @@ class RealClock:
     def time(self) -> float:
         return time.monotonic()
 
-    def move(self, seconds: float) -> None:
+    def move(self, seconds: float) -> bool:
         raise AssertionError("a real clock cannot be moved")
 
     def settle(self, seconds: float = math.inf) -> bool:
@@ -231,10 +234,10 @@ class FakeClock(ControlledClock):
     def time(self) -> float:
         return (self._now + self._looked() - self._start) / 1e9
 
-    def move(self, seconds: float) -> None:
+    def move(self, seconds: float) -> bool:
         self._now += round(seconds * 1e9)
         self._write()
-        self.settle()
+        return self.settle()
 
     def settle(self, seconds: float = math.inf) -> bool:
         """Do as any attendant, and then wait until the server sleeps.

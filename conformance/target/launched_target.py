@@ -22,7 +22,7 @@ from conformance.target.limits import USUAL, Limits
 from conformance.target.probe_clients import IN_TIME
 from conformance.target.profile_detection import known_line
 from conformance.target.sanitizers import SanitizerReport, reports
-from conformance.target.serving import ServerProcess, serving
+from conformance.target.serving import ServerProcess, serving, signalled
 from conformance.target.starvation import SEEN, CpuTime, Starvation, processes
 from conformance.target.target import Printed, Target
 from conformance.target.traits import Failure, Traits
@@ -468,7 +468,12 @@ class LaunchedTarget(Target):
             raise TargetLost("a server that starts again", error.as_fate) from error
 
     def signal(self, number: int) -> None:
-        self._server.signal(number)
+        leader = self._server.process.pid
+        process = signalled(processes(leader), self.address, leader)
+        if process == leader:
+            self._server.signal(number)
+        else:
+            os.kill(process, number)
 
     def close(self) -> None:
         if self._in_real_time is not None:

@@ -75,6 +75,26 @@ def serving(processes: Iterable[Path], address: Address) -> list[ServerProcess]:
 
     Raises NotTestable if it may be that none of them does.
     """
+    listeners, others = _listeners(processes, address)
+    if not listeners:
+        raise NotTestable("needs a server whose process can be seen")
+    return [*listeners, *others]
+
+
+def signalled(processes: Iterable[Path], address: Address, leader: int) -> int:
+    """Return the process of a session that a signal for the server is sent to.
+
+    That is the first of the session, unless one that it has started is seen to listen at the
+    address instead. Raises NotTestable if it may be that none of them serves.
+    """
+    listening = [int(one.folder.name) for one in _listeners(processes, address)[0]]
+    return leader if leader in listening or not listening else listening[0]
+
+
+def _listeners(
+    processes: Iterable[Path], address: Address
+) -> tuple[list[ServerProcess], list[ServerProcess]]:
+    """Return the processes that listen at an address, and the others."""
     listeners: list[ServerProcess] = []
     others: list[ServerProcess] = []
     for folder in processes:
@@ -83,9 +103,7 @@ def serving(processes: Iterable[Path], address: Address) -> list[ServerProcess]:
             if _Kind.FORWARDS in sockets:
                 raise NotTestable("the process that listens may forward to another server")
             (listeners if _Kind.LISTENS in sockets else others).append(ServerProcess(folder))
-    if not listeners:
-        raise NotTestable("needs a server whose process can be seen")
-    return [*listeners, *others]
+    return listeners, others
 
 
 class _Kind(Enum):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance.__main__ import main
+from conformance.console import crashing
 from conformance.durability.damage import damages, other_files, wrong
 from conformance.durability.disk import Content
 from conformance.durability.inspection import Question, Seen
@@ -115,8 +116,9 @@ def test_a_server_that_strace_cannot_run_is_not_testable(tmp_path: Path) -> None
 @needs_beanstalkd
 @needs_strace
 def test_the_command_tells_what_is_wrong_and_goes_on_where_it_was(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(crashing, "scenes", lambda *asked: scenes(*asked)[:1])
     few = ["--states", "1", "--kills", "0", "--damages", "3", "--jobs", "1"]
     words = ["durability", "--launch", COMMAND, "--folder", str(tmp_path), *few]
     words += ["--report", str(tmp_path / "report"), "--older", COMMAND]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.schedule import Timeline
 from conformance.random_testing.exploration import Exploration
 from conformance.run.runner import run
 from conformance.target.address import ask, connect, visit
@@ -66,6 +68,24 @@ def test_a_target_that_what_is_tested_has_ended_is_not_lost_by_an_observation(
     error = run(loses, {"client": None, "other": None}, server).error
     assert isinstance(error, TargetLost)
     assert error.owner == ("" if notices else "stats.ok")
+
+
+def test_a_target_that_hangs_when_its_clock_moves_is_not_lost_by_an_observation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hangs = Fate(OutcomeKind.HANGS, "a new client got no answer")
+
+    def loses(client: Connection, clock: Timeline) -> None:
+        client.put(b"a", delay=1)
+        clock.advance(1)
+        client.stats()
+
+    with contextlib.closing(BuiltIn()) as server:
+        monkeypatch.setattr(server.clock, "move", lambda seconds: False)
+        monkeypatch.setattr(server, "fate", lambda: hangs)
+        error = run(loses, {"client": None, "clock": None}, server).error
+    assert isinstance(error, TargetLost)
+    assert (error.owner, error.step.command) == ("", "")
 
 
 def test_a_target_that_is_gone_is_told_as_that(server: BuiltIn) -> None:

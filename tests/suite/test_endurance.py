@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from conformance.dialogue import leaks
+from conformance.dialogue.bulk import Bulk
+from conformance.dialogue.connection import Connection
+from conformance.run import runner
+from conformance.target.builtin import BuiltIn
 from conformance.target.starvation import CpuTime
+from conformance.target.target import Target
+from conformance.usual_answers import IN_STEP
+from conformance.verdict import Deviation, Inconclusive
 from reference_server.faults import FAULTS
 from tests.command_line import suite
 from tests.servers import REFERENCE_COMMAND
@@ -56,3 +64,22 @@ def test_a_server_with_timers_or_garbage_passes(name: str) -> None:
     came = run(name, "real", ["-k", "endurance"])
     assert [told for told in came.wrong if not told.startswith("not run ")] == []
     assert [told for told in came.undecided if "endurance" in told] == []
+
+
+def test_replies_that_are_missing_in_bulk_are_shown() -> None:
+    def asks(client: Connection, server: Target) -> None:
+        bulk = Bulk(client, server)
+        bulk._seconds, bulk._end = 0.3, b"LATER\r\n"
+        bulk.ask(b"peek 9\r\n" * 2)
+
+    with contextlib.closing(BuiltIn()) as server:
+        outcome = runner.run(asks, {"client": None, "server": None}, server)
+    error, entries = outcome.error, outcome.transcript.entries
+    if isinstance(error, Inconclusive):
+        error = error.deviation
+    assert isinstance(error, Deviation)
+    assert error.expected == "replies to 4 lines, the first of which is peek"
+    assert error.owner == IN_STEP
+    assert error.marked is not None
+    assert entries[error.marked].data.startswith(b"peek 9\r\npeek 9\r\nuse ")
+    assert entries[error.marked + 1].data.startswith(b"NOT_FOUND\r\nNOT_FOUND\r\nUSING ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +15,9 @@ import pytest
 
 from conformance.dialogue.many_clients import gather
 from conformance.random_testing.budget import Budget
-from conformance.target.serving import serving
+from conformance.target.address import ask, visit
+from conformance.target.launched_target import LaunchedTarget
+from conformance.target.serving import serving, signalled
 from conformance.verdict import Deviation, Inconclusive, NotTestable
 
 OWN = [Path("/proc", str(os.getpid()))]
@@ -104,6 +107,29 @@ def test_a_server_may_close_connections_while_it_is_looked_at() -> None:
 def test_a_server_whose_process_is_elsewhere_is_not_seen() -> None:
     with pytest.raises(NotTestable, match="can be seen"):
         serving([], ("127.0.0.1", 1))
+
+
+def test_a_signal_is_for_the_process_that_listens() -> None:
+    with _listening() as (pid, port):
+        folders, address = [*OWN, Path("/proc", str(pid))], ("127.0.0.1", int(port))
+        assert signalled(folders[1:], address, os.getpid()) == pid
+        assert signalled(folders[1:], address, pid) == pid
+        assert signalled([], address, os.getpid()) == os.getpid()
+
+
+def test_a_server_that_a_script_has_started_gets_the_signal(tmp_path: Path) -> None:
+    script = tmp_path / "start.sh"
+    program = f'{sys.executable} -m reference_server -l "$1" -p "$2"'
+    script.write_text(f"#!/bin/sh\n{program}\nexit 9\n")
+    script.chmod(0o755)
+    with contextlib.closing(LaunchedTarget(f"{script} {{host}} {{port}}", "real")) as target:
+        target.signal(signal.SIGUSR1)
+        with visit(target.address, 5) as client:
+            reply = ask(client, b"put 0 0 60 1\r\na", 5)
+            while reply.word == "INSERTED":
+                reply = ask(client, b"put 0 0 60 1\r\na", 5)
+        assert reply.word == "DRAINING"
+        assert target.fate() is None
 
 
 class _Client:

@@ -43,7 +43,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   label.className = "sorting";
   label.textContent = "Sort by ";
   const list = document.createElement("select");
-  list.append(new Option("", ""), ...heads.map((head, column) => new Option(head.textContent.trim(), column)));
+  list.append(new Option("as listed", ""), ...heads.map((head, column) => new Option(head.textContent.trim(), column)));
   list.addEventListener("change", () => list.value && sortBy(table, Number(list.value), UP));
   label.append(list);
   if (table.classList.contains("cards")) table.before(label);
