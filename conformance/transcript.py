@@ -40,6 +40,8 @@ from reference_server.entries import Entry as Entry
 from reference_server.entries import letters as letters
 from reference_server.entries import written
 
+CLIENT_ENDS = frozenset({CLIENT_CLOSES, CLIENT_HALF_CLOSES, CLIENT_RESETS})
+"""The events by which a client leaves."""
 HEAD, TAIL = 12, 25
 """Messages that a reader is shown of a long transcript."""
 AKIN, OWN = 30, 5

@@ -77,7 +77,7 @@ class ServerPeer:
     number: int = 0
     reader: RequestReader = field(default_factory=lambda: RequestReader(NEWEST))
     stream: bytearray = field(default_factory=bytearray)
-    due: deque[tuple[float, bytes | None, str]] = field(default_factory=deque)
+    due: deque[tuple[float, bytes | memoryview | None, str]] = field(default_factory=deque)
     congested: bool = False
     change: Change = PLAIN
     history: list[bytes] = field(default_factory=list)
@@ -337,9 +337,10 @@ class ScriptedServer:
                 self._lose(peer)
                 return
             self.sent_count += sent
-            self._note("server", piece[:sent])
+            self._note("server", bytes(piece[:sent]))
             if sent < len(piece):
-                peer.due.appendleft((at, piece[sent:], end))
+                # It may be large: no byte of the rest is copied.
+                peer.due.appendleft((at, memoryview(piece)[sent:], end))
                 peer.congested = True
 
     def _note(self, who: str, data: bytes) -> None:

@@ -18,8 +18,8 @@ from conformance.target.resources import Resources
 from conformance.target.starvation import Starvation
 from conformance.target.target import Target
 from conformance.target.traits import TUBE_COMMANDS
-from conformance.transcript import RESTARTS, TARGET_CLOSES, Transcript, letters
-from conformance.usual_answers import IN_STEP
+from conformance.transcript import CLIENT_ENDS, RESTARTS, TARGET_CLOSES, Transcript, letters
+from conformance.usual_answers import CLOSES, IN_STEP
 from conformance.verdict import Deviation, Fate, NotApplicable, NotTestable, OutcomeKind, TargetLost
 from reference_server.wire import ProtocolError
 
@@ -244,12 +244,26 @@ class Scenario:
         found = (connection.extra_reply() for connection in self._connections)
         return next((deviation for deviation in found if deviation), None)
 
-    def lost_tested_client(self) -> bool:
-        """Tell whether the target had closed a connection under test before the last command."""
-        entries = self.transcript.entries
+    def early_loss(self) -> str | None:
+        """Return who has ended the target, if it closed connections before the last command.
+
+        That is the end of another client, if nothing came between, or what was tested (empty); None
+        if neither is seen.
+        """
+        entries = [one for one in self.transcript.entries if one.direction != "+"]
         last = max((place for place, one in enumerate(entries) if one.direction == ">"), default=0)
-        closed = {one.connection for one in entries[:last] if one.data == TARGET_CLOSES}
-        return any(one.has_tested and one.name in closed for one in self._connections)
+        left = {one.connection for one in entries if one.data in CLIENT_ENDS}
+        lost = {one.connection for one in entries[:last] if one.data == TARGET_CLOSES} - left
+        if not lost:
+            return None
+        first = next(
+            place
+            for place, one in enumerate(entries)
+            if one.data == TARGET_CLOSES and one.connection in lost
+        )
+        if first and entries[first - 1].data in CLIENT_ENDS:
+            return CLOSES
+        return "" if any(one.has_tested and one.name in lost for one in self._connections) else None
 
     def abandon(self) -> None:
         """End all connections to a target that is lost, without waiting for it."""

@@ -13,7 +13,6 @@ from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, Happen, Leave, Program, Step, Wait
 from conformance.target.target import Target
 from conformance.transcript import (
-    CLIENT_CLOSES,
     CLIENT_HALF_CLOSES,
     CLIENT_RESETS,
     CONTINUES,
@@ -98,7 +97,7 @@ def program_of(transcript: Transcript) -> list[Step]:
                     text = about[1] + b" %d" + command[about.end() :].replace(b"%", b"%%")
                     ask = ask._replace(text=text, job=tag)
                 steps.append(ask)
-        elif entry.data in (CLIENT_HALF_CLOSES, CLIENT_CLOSES, CLIENT_RESETS):
+        elif entry.data in CLIENT_ENDS:
             steps.append(
                 Leave(number, entry.data == CLIENT_HALF_CLOSES, entry.data == CLIENT_RESETS)
             )

@@ -189,9 +189,9 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     if isinstance(outcome.error, TargetLost):
         if isinstance(exploration := arguments.get("exploration"), Exploration):
             exploration.show_last(scenario.transcript)
-        if scenario.lost_tested_client():
+        if (owner := scenario.early_loss()) is not None:
             # It was lost before the test observed what it had done.
-            outcome.error.owner = ""
+            outcome.error.owner = owner
         # The text does not say that a server outlives exhaustion.
         outcome.error.de_facto |= scenario.exhausts
     if outcome.error is not None:

@@ -169,7 +169,7 @@ def test_what_blocks_a_requirement_is_named() -> None:
 def test_a_blocked_case_without_an_owner_has_its_reason() -> None:
     [case] = [case for case in all_cases() if case.slug == "send.put"]
     tally = judged([CaseOutcome(case, Verdict.BLOCKED, "connect failed")], "x", {}, is_whole=False)
-    assert "1 connect failed)" in tally.conclusion().sentence
+    assert "1 blocked: connect failed)" in tally.conclusion().sentence
 
 
 KEEPING = """

@@ -70,6 +70,22 @@ def test_a_target_that_what_is_tested_has_ended_is_not_lost_by_an_observation(
     assert error.owner == ("" if notices else "stats.ok")
 
 
+def test_a_target_that_a_leaving_client_has_ended_is_not_lost_by_what_follows(
+    server: BuiltIn,
+) -> None:
+    def loses(client: Connection, other: Connection) -> None:
+        client.send("list-tube-used").reply("USING")
+        other.synchronise()
+        other.reset()
+        server.call(server._server.close)
+        client.is_closed_by_target()
+        client.stats()
+
+    error = run(loses, {"client": None, "other": None}, server).error
+    assert isinstance(error, TargetLost)
+    assert error.owner == "protocol.close-ends-connection"
+
+
 def test_a_target_that_hangs_when_its_clock_moves_is_not_lost_by_an_observation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
