@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 
 from conformance.clients.cases import OR, ClientCase, all_cases, for_self_test
 from conformance.clients.driver import Channel
 from conformance.clients.judging import ANSWER_TIMEOUT, HURRIED, CaseOutcome, CasePlayer
-from conformance.clients.protocol import UNSUPPORTED, DriverError, require_values
+from conformance.clients.protocol import (
+    UNSUPPORTED,
+    DriverError,
+    require_translation,
+    require_values,
+)
 from conformance.clients.server import ScriptedServer
+from reports.verdicts import Verdict
 
 WORKERS = 8
 """Drivers at a time: most of them wait."""
@@ -64,6 +70,7 @@ class ClientCampaign:
         verb = question.split()[0]
         is_needed = verb in MINIMUM
         seconds = self.timeout if is_needed else self.timeout * HURRIED
+        server.mark()
         answer = server.await_answer(driver, question, seconds)
         if answer is None and not is_needed:
             raise TimeoutError
@@ -79,6 +86,7 @@ class ClientCampaign:
                 raise DriverError(f"every driver supports {verb}, this one answers unsupported")
             return False
         require_values(verb, answer)
+        require_translation(question, answer, server.commands)
         if verb in MINIMUM[:2] and not answer.is_ok:
             raise DriverError(f"{question!r} failed on a well-behaved server: {answer}")
         return True
@@ -91,7 +99,7 @@ class ClientCampaign:
         """Return the outcomes of the cases, in their order; raise :class:`DriverEnded`."""
         chosen = all_cases() if cases is None else cases
         if self.workers == 1:
-            return self._one_by_one(chosen, report)
+            return attributed(self._one_by_one(chosen, report))
         players: SimpleQueue[CasePlayer] = SimpleQueue()
         made = [CasePlayer(self.start, self.timeout) for _ in range(self.workers)]
         for player in made:
@@ -108,7 +116,7 @@ class ClientCampaign:
 
         pool = ThreadPoolExecutor(self.workers)
         try:
-            return list(pool.map(play, chosen))
+            return attributed(list(pool.map(play, chosen)))
         finally:
             pool.shutdown(cancel_futures=True)
             for player in made:
@@ -126,3 +134,20 @@ class ClientCampaign:
         finally:
             player.close()
         return outcomes
+
+
+def attributed(outcomes: Sequence[CaseOutcome]) -> list[CaseOutcome]:
+    """Return the outcomes, with those as blocked that the failure of a simpler case explains."""
+    broken = {one.case.slug for one in outcomes if one.verdict is Verdict.FAIL}
+    return [
+        replace(
+            one,
+            verdict=Verdict.BLOCKED,
+            reason=f"explained by {one.case.simpler}",
+            blocked_by=one.case.simpler,
+            mismatch=None,
+        )
+        if one.verdict is Verdict.FAIL and one.case.simpler in broken
+        else one
+        for one in outcomes
+    ]

@@ -48,6 +48,7 @@ class ClientCase:
     ``differs`` is a reply whose answer must be another one. ``settles``: a late reply has come
     before ``after`` is asked. ``refused``: the server does not listen. ``hurries``: a missing
     answer is no mismatch, and not waited for long. ``name`` tells cases of a requirement apart.
+    ``simpler``: a requirement that explains a mismatch if it is broken.
     """
 
     slug: str
@@ -62,6 +63,7 @@ class ClientCase:
     refused: bool = False
     hurries: bool = False
     name: str = ""
+    simpler: str = ""
 
     @property
     def is_weighed(self) -> bool:
@@ -84,6 +86,11 @@ def cuts(reply: bytes, end: End = "close") -> tuple[Change, ...]:
     """Return a change for each place inside a reply where the connection may end."""
     step = 1 if len(reply) < 24 else 3
     return tuple(Change(says=reply, cut=n, end=end) for n in range(0, len(reply), step))
+
+
+def splits(reply: bytes) -> tuple[Change, ...]:
+    """Return a change for each place where a reply may come in two parts."""
+    return tuple(Change(says=reply, delay=0.02, pause=n) for n in range(1, len(reply)))
 
 
 def body(content: bytes) -> bytes:
@@ -349,6 +356,14 @@ def _read() -> Iterator[ClientCase]:
     for name, (ask, reply, check) in REPLIES.items():
         before = RESERVE if ask.startswith(("release", "bury", "touch")) else ()
         yield ClientCase(f"reply.{name}", ask, check, says(reply), before=before, jobs=_JOB)
+        if check is fails:
+            continue
+        in_bytes = tuple(replace(one, says=reply) for one in SEGMENTS["bytes"])
+        for kind, changes in (("bytes", in_bytes), ("split", splits(reply))):
+            yield ClientCase(f"segments.{kind}", ask, check, changes, before=before, jobs=_JOB,
+                   name=f"{ask}: {name}", simpler=f"reply.{name}")  # fmt: skip
+    for ask, check in (("list-tube-used", gives(b"abc")), ("watch x6162", gives("12"))):
+        yield ClientCase("segments.split", ask, check, splits(CUT[ask]))
     watched = ("watch x6161", "watch x6162")
     yield ClientCase("reply.watch-watching", "watch x6163", gives("4"), before=watched)
     yield ClientCase("reply.ignore-watching", "ignore x6162", gives("2"), before=watched)

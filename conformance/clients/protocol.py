@@ -15,7 +15,7 @@ from reference_server.commands import COMMANDS, ArgumentKind
 
 PREFIX = "@beanstalk"
 """The beginning of an answer; the library may have printed something before it in the line."""
-OK, UNSUPPORTED = "ok", "unsupported"
+OK, ERROR, UNSUPPORTED = "ok", "error", "unsupported"
 LONGEST_SHOWN = 200
 """Characters of a line that an error quotes."""
 
@@ -111,6 +111,22 @@ def require_values(operation: str, answer: Answer) -> None:
         raise DriverError(
             f"the answer to {operation} does not have the values {wanted.name} after ok:"
             f" {str(answer)!r}"
+        )
+
+
+def require_translation(question: str, answer: Answer, commands: Sequence[bytes]) -> None:
+    """Raise :class:`DriverError` if a driver has not given a question to its library.
+
+    ``commands``: what the library has sent, to a well-behaved server.
+    """
+    operation, *words = question.split()
+    for word in words:
+        if len(word) > 1 and word[0] == "x" and any(word.encode() in one for one in commands):
+            raise DriverError(f"{operation} sends the text {word}, not the bytes it stands for")
+    if not commands and answer.word not in (OK, ERROR, "none"):
+        raise DriverError(
+            f"{operation} sends nothing, and the answer is {str(answer)!r}: an operation that the"
+            f" library does not have is {UNSUPPORTED}"
         )
 
 

@@ -42,6 +42,7 @@ from reports.verdicts import Verdict
 from reports.write import write_report
 
 _WHAT, _HOW, _KEPT = "What to judge", "How to judge it", "What to keep"
+_UNDECIDED = (Verdict.ERROR, Verdict.BLOCKED, Verdict.INCONCLUSIVE, Verdict.FLAKY)
 SHOWN = 40
 """The last lines of a transcript that are printed."""
 A_DAY = 86400.0
@@ -170,7 +171,7 @@ def client(
             _print(outcome, driver, outcome.case.slug not in shown)
             shown |= {outcome.case.slug} if outcome.mismatch else set()
         print(printable(tally.conclusion().sentence))
-        counts = Counter(one.verdict.words for one in tally.entries.values())
+        counts = Counter(map(_counted_as, tally.entries.values()))
         print(", ".join(f"{count} {word}" for word, count in counts.items()))
         if report is not None:
             found = results(
@@ -225,21 +226,28 @@ def _judged(
     return [one for one in outcomes if one.case.slug in chosen] + of_programs
 
 
+def _counted_as(entry: RequirementVerdict) -> str:
+    """Return the verdict of a requirement in words, with its level for deviations of hardening."""
+    level = entry.requirement.level
+    is_hardening = entry.verdict is Verdict.NON_STRICT and level == "hardening"
+    return f"{level} deviation" if is_hardening else entry.verdict.words
+
+
 def _counts(entry: RequirementVerdict, strict: bool) -> bool:
     """Return whether a deviation gives exit code 1."""
     return entry.verdict in (Verdict.FAIL, Verdict.ERROR) or strict
 
 
 def _print(outcome: CaseOutcome, driver: Sequence[str], is_first: bool) -> None:
-    """Print a deviation with both sides, and an error of the driver.
+    """Print a deviation with both sides, an error of the driver, and what was not decided.
 
     The first of a requirement has its sentence, and the command that plays it again.
     """
     slug = outcome.case.slug
     requirement = requirements()[slug]
     level = requirement.level
-    if outcome.verdict is Verdict.ERROR:
-        print(printable(f"error: {slug}: {outcome.reason}"))
+    if outcome.verdict in _UNDECIDED:
+        print(printable(f"{outcome.verdict}: {outcome.case.id}: {outcome.reason}"))
     if outcome.mismatch is not None:
         print(printable(f"{'fail' if level == 'must' else level}: {outcome.case.id}"))
         if is_first:

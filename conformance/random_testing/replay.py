@@ -13,6 +13,7 @@ from conformance.random_testing.session import Session
 from conformance.random_testing.steps import Ask, Happen, Leave, Program, Step, Wait
 from conformance.target.target import Target
 from conformance.transcript import (
+    CLIENT_ENDS,
     CLIENT_HALF_CLOSES,
     CLIENT_RESETS,
     CONTINUES,

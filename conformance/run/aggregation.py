@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -157,8 +157,13 @@ class Tally:
         applicable = [e for e in must if e.verdict not in OF_OTHERS]
         # Others fail only by the end of the target.
         broken = sum(e.verdict is Verdict.FAIL for e in self.entries.values())
-        loose = sum(e.verdict is Verdict.NON_STRICT for e in self.entries.values())
-        deviations = counted(loose, Verdict.NON_STRICT.words)
+        levels = Counter(
+            e.requirement.level for e in self.entries.values() if e.verdict is Verdict.NON_STRICT
+        )
+        loose, hard = levels.total(), levels["hardening"]
+        deviations = counted(loose - hard, Verdict.NON_STRICT.words)
+        if hard:
+            deviations += f" and {counted(hard, 'hardening deviation')}"
         tested = sum(e.verdict in _TESTED for e in applicable)
         to = f" to {self.dialect}" if self.dialect else ""
         count, missing = f"{tested} of {len(applicable)} must requirements", _missing(applicable)

@@ -555,6 +555,14 @@ PROGRAM_FAULTS = {
         "            return [b'DELETED']\n",
         "self.buried = False",
     ),
+    "hangs up when it uses the third tube": _program(
+        "client.any-program",
+        READ,
+        "        self.used += word == b'USING' and command[:4] == b'use '\n"
+        "        if command[:4] == b'use ' and self.used == 3:\n            self.close()\n"
+        "            raise Lost('bored')\n",
+        "self.used = 0",
+    ),
     "watches default again": reconnecting(f"({USED}, {WATCHED})"),
     "forgets a watched tube after three disconnects": reconnecting(
         f"({USED}, *[{WATCHED}][self.lost > 2 :], {IGNORED})"

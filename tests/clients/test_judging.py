@@ -60,11 +60,33 @@ def test_a_faulty_client_breaks_its_own_requirement(fault: Faulty, tmp_path: Pat
     assert broken == {fault.slug, *fault.also}
 
 
+_EASY = """
+import socket
+def a(said): print("@beanstalk", n, said, flush=True)
+def s(line):
+    peer.sendall(line.encode() + b"\\r\\n")
+    a("ok " + peer.recv(99).decode().partition(" ")[2])
+for q in open(0):
+    n, o, *w = q.split()
+    if o == "connect":
+        peer = socket.create_connection((w[0], int(w[1])))
+        a("ok")
+    elif o == "put":
+        s(f"put {w[0]} {w[1]} {w[2]} 1\\r\\na")
+    elif o == "delete":
+        s("delete " + w[0])
+    elif o != "use":
+        a("unsupported")
+    else:
+"""
+"""A driver of few operations; what it does for ``use`` follows."""
 BAD = {
     "import time; time.sleep(60)": "does the driver flush its output",
     "for q in open(0): print('@beanstalk 77 ok', flush=True)": "has another number",
     "for q in open(0): print('@beanstalk', q.split()[0], flush=True)": "has no word",
     "for q in open(0): print('@beanstalk', q.split()[0], 'ok abc', flush=True)": "the values ID",
+    f"{_EASY}        s('use ' + w[0])\n": "use sends the text x7562, not the bytes it stands for",
+    f"{_EASY}        a('not supported')\n": "the answer is 'not supported': an operation that",
     "import os; os.close(0); os.close(1); os._exit(3)": "exit code 3",
     "import os; os.abort()": "Aborted",
     "while True: print('x' * 9999)": "does the driver flush its output",
