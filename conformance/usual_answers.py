@@ -85,6 +85,11 @@ def answer_to_delete(profile: Profile, state: str) -> str:
     return _first_of((*filter(None, (_DELETED.get(state),)), *_SLUGS["delete"]), profile)
 
 
+def answer_about_tube(profile: Profile) -> str:
+    """Return the requirement that is broken where a tube that a client uses is not there."""
+    return _first_of(("use.creates-tube",), profile)
+
+
 def is_observing(line: str) -> bool:
     """Tell whether tests send this command to observe, and not to set something up."""
     return line.startswith(_OBSERVING)

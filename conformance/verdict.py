@@ -120,7 +120,7 @@ class Deviation(AssertionError):
         self.owner = ""
         """The requirement that is broken, by slug; empty if it is the one under test."""
         self.suspects: tuple[str, ...] = ()
-        """The requirements that explain a finding of a random test, by slug."""
+        """The requirements that may explain it better than the owner, by slug: see ``Blame``."""
         self.surveyed: Transcript | None = None
         """The messages of the survey that show it, if no test has."""
         self.whole: tuple[Transcript, int] | None = None

@@ -204,6 +204,9 @@ class Exchange:
         deviation = Deviation(
             expected, str(reply), arrival.position, conclusive=timeless, step=step
         )
+        if timeless and reply.word not in TIMELESS:
+            # It may be the reply to a command before, once more or too late.
+            deviation.suspects = (IN_STEP,)
         if self._is_repeated(reply.word):
             deviation.owner = IN_STEP
         elif reply.word not in self._role.answers:

@@ -265,6 +265,18 @@ class Scenario:
             return CLOSES
         return "" if any(one.has_tested and one.name in lost for one in self._connections) else None
 
+    def suspects_of_loss(self) -> tuple[str, ...]:
+        """Return who else may have ended the target since its last reply: a client that has left.
+
+        Or what was tested (empty), if time has passed.
+        """
+        entries = self.transcript.entries
+        replied = max((n for n, one in enumerate(entries) if one.direction == "<"), default=0)
+        since = entries[replied:]
+        if any(one.data in CLIENT_ENDS for one in since):
+            return (CLOSES,)
+        return ("",) if any(one.direction == "+" for one in since) else ()
+
     def abandon(self) -> None:
         """End all connections to a target that is lost, without waiting for it."""
         self._let_go()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ from conformance.dialogue.schedule import Timeline
 from conformance.oracle.underspecification import Lines
 from conformance.target.target import Target
 from conformance.usual_answers import (
+    answer_about_tube,
     answer_to_delete,
     answer_to_put,
     is_observing,
@@ -245,7 +247,18 @@ class UsualCommands(ABC):
     def pause(self, seconds: int, tube: str | None = None) -> None:
         """Pause a tube; its own if none is named."""
         self._timeline.timed |= 0 < seconds < DISTANT
-        self.prepare(f"pause-tube {tube or self.tube} {seconds}").reply("PAUSED")
+        with self._on_a_tube():
+            self.prepare(f"pause-tube {tube or self.tube} {seconds}").reply("PAUSED")
+
+    @contextlib.contextmanager
+    def _on_a_tube(self) -> Iterator[None]:
+        """Blame who has not made the tube, where a command that needs one finds none."""
+        try:
+            yield
+        except Deviation as deviation:
+            if deviation.owner and deviation.step.came == NOT_FOUND.word:
+                deviation.owner = answer_about_tube(self._target.profile) or deviation.owner
+            raise
 
     def put_and_reserve(self, body: bytes = b"a", pri: int = 0, ttr: int = 60) -> int:
         """Put a job and reserve it, where no ready job comes before it; return its id."""
@@ -369,6 +382,10 @@ class UsualCommands(ABC):
         """Wait for a job, and observe which one comes."""
         return self.observe("reserve")
 
+    def wait_for_margin(self) -> Exchange:
+        """Wait in the set-up until the safety margin of a job that this client holds begins."""
+        return self.send("reserve", self._owned_by("reserve.pending-reserve-aborted-by-deadline"))
+
     def reserve_job(self, job: int) -> Exchange:
         """Observe whether a job can be reserved by its id."""
         return self.observe(f"reserve-job {job}")
@@ -441,10 +458,16 @@ class UsualCommands(ABC):
         if command == "stats-tube":
             # Whether there is such a tube is not what its statistics are about.
             role = role._replace(answers=role.answers - {"NOT_FOUND"})
-        values = self.send(line, role).dictionary()
+        with self._on_a_tube() if command == "stats-tube" else contextlib.nullcontext():
+            values = self.send(line, role).dictionary()
         values.left_out = self._target.profile.left_out(command)
         values.command = "" if self.is_under_test else command
         return values
+
+    def finds_no_more(self, job: int) -> None:
+        """Expect in the set-up that a job is gone that was deleted."""
+        line = f"{self._target.profile.stats_of_job} {job}"
+        self.send(line, self._owned_by("delete.entirely")).expect(NOT_FOUND)
 
     def finds_tube(self, tube: str) -> None:
         """Observe that there is a tube of this name."""

@@ -12,7 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from conformance.target.traits import Traits
-from conformance.usual_answers import DRAINING, DRAINS, key_requirement, usual_answer
+from conformance.usual_answers import (
+    DRAINING,
+    DRAINS,
+    IN_STEP,
+    key_requirement,
+    usual_answer,
+)
 from conformance.verdict import WRONG_VALUE, Deviation, OutcomeKind, Step, TargetLost
 from reference_server.wire import UNKNOWN_COMMAND
 from reports.grouping import RANDOM
@@ -25,7 +31,8 @@ class Blame:
     """The exchange at which a test failed, and who it belongs to.
 
     ``owner``: the requirement that is broken; empty if it is the one under test. ``suspects``:
-    those that explain a finding of a random test.
+    those that explain a finding of a random test, a reply that other commands get, or the loss of a
+    target at a command whose own tests pass.
     """
 
     step: Step = WRONG_VALUE
@@ -136,9 +143,12 @@ def _attributed(
     if blame is None or test.verdict not in DEVIATIONS:
         return Attribution(test, {})
     owner = blame.owner
-    if owner and owner not in broken:
+    if IN_STEP in blame.suspects and IN_STEP in broken and IN_STEP not in test.requirements:
+        owner = IN_STEP
+    elif owner and owner not in broken:
         # A directed test may have failed in the same way: that is its requirement.
-        owner = explained.get(blame.key, owner)
+        unexplained = blame.suspects[0] if blame.step.kind.is_loss and blame.suspects else owner
+        owner = explained.get(blame.key, unexplained)
     elif not owner and _is_random(test):
         owner = _explanation(blame, broken, explained)
     if not owner:

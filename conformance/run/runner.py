@@ -192,6 +192,8 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         if (owner := scenario.early_loss()) is not None:
             # It was lost before the test observed what it had done.
             outcome.error.owner = owner
+        elif "exploration" not in arguments:
+            outcome.error.suspects = scenario.suspects_of_loss()
         # The text does not say that a server outlives exhaustion.
         outcome.error.de_facto |= scenario.exhausts
     if outcome.error is not None:

@@ -58,7 +58,7 @@ def test_touch_of_one_job_does_not_postpone_another(
 )
 def test_after_touch_a_client_waits_again(client: Connection, clock: Timeline) -> None:
     job = client.put_and_reserve(ttr=3)
-    waiting = client.reserve_waiting()
+    waiting = client.wait_for_margin()
     clock.advance(2)
     waiting.expect(DEADLINE_SOON)
     client.touch(job)

@@ -86,6 +86,19 @@ def test_a_target_that_a_leaving_client_has_ended_is_not_lost_by_what_follows(
     assert error.owner == "protocol.close-ends-connection"
 
 
+def test_what_has_happened_since_the_last_reply_is_suspected_of_a_loss(server: BuiltIn) -> None:
+    def loses(client: Connection, other: Connection) -> None:
+        client.synchronise()
+        other.synchronise()
+        other.reset()
+        server.call(server._server.close)
+        client.stats()
+
+    error = run(loses, {"client": None, "other": None}, server).error
+    assert isinstance(error, TargetLost)
+    assert (error.owner, error.suspects) == ("stats.ok", ("protocol.close-ends-connection",))
+
+
 def test_a_target_that_hangs_when_its_clock_moves_is_not_lost_by_an_observation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

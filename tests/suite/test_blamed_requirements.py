@@ -23,7 +23,7 @@ from conformance.run.baseline import KnownDeviation
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.traits import Traits
-from conformance.usual_answers import AFTER_LONG_LINE, DRAINING, DRAINS
+from conformance.usual_answers import AFTER_LONG_LINE, CLOSES, DRAINING, DRAINS, IN_STEP
 from conformance.verdict import (
     Deviation,
     Fate,
@@ -140,6 +140,28 @@ def test_failures_at_no_certain_command_do_not_explain_each_other(kind: OutcomeK
     )
     assert found.blocked == {}
     assert owned.blocked == {"bury.fifo": "kick.kicked"}
+
+
+def test_a_reply_that_other_commands_get_is_out_of_step_where_replies_are() -> None:
+    foreign = Step(OutcomeKind.WRONG_REPLY, "reserve", ("RESERVED",), "INSERTED")
+    (alone,) = _attributed(_fails("bury.fifo", "", foreign, IN_STEP))
+    assert alone.blocked == {}
+    for owner in ("", "reserve.reserved"):
+        _, found = _attributed(_fails(IN_STEP), _fails("bury.fifo", owner, foreign, IN_STEP))
+        assert found.blocked == {"bury.fifo": IN_STEP}
+        assert found.test.requirements == ["bury.fifo"]
+
+
+def test_a_loss_at_a_command_that_works_is_that_of_what_went_before() -> None:
+    lost = Step(OutcomeKind.CRASHED, "stats-job")
+    (own,) = _attributed(_fails("bury.fifo", "stats-job.ok", lost, ""))
+    assert (own.test.requirements, own.blocked) == (["bury.fifo"], {})
+    (left,) = _attributed(_fails("bury.fifo", "stats-job.ok", lost, CLOSES))
+    assert left.blocked == {"bury.fifo": CLOSES}
+    _, found = _attributed(
+        _fails("stats-job.ok", "", lost), _fails("bury.fifo", "stats-job.ok", lost, "")
+    )
+    assert found.blocked == {"bury.fifo": "stats-job.ok"}
 
 
 def test_all_losses_at_one_command_have_one_cause() -> None:
