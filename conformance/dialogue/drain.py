@@ -47,4 +47,5 @@ def _drain(server: Target, connect: Connect) -> None:
         raise
     if not drains:
         step = Step(OutcomeKind.WRONG_REPLY, "put", (wire.DRAINING.word,))
-        raise Deviation(str(wire.DRAINING), "put was never answered DRAINING", step=step)
+        observed = "put was never answered DRAINING"
+        raise Deviation(str(wire.DRAINING), observed, conclusive=True, step=step)

@@ -194,7 +194,8 @@ class Exchange:
     def _wrong(self, expected: str, words: set[str], arrival: Arrival) -> Deviation:
         """Return the deviation of an unexpected reply; ``words`` are those of the expected."""
         reply = arrival.reply
-        timeless = reply.word in TIMELESS or _is_of_another_command(reply.word, words)
+        is_foreign = _is_of_another_command(reply.word, words)
+        timeless = is_foreign or reply.word in TIMELESS or (bool(words) and words <= TIMELESS)
         step = Step(
             OutcomeKind.WRONG_REPLY,
             self._connection.command(self._index),
@@ -204,7 +205,7 @@ class Exchange:
         deviation = Deviation(
             expected, str(reply), arrival.position, conclusive=timeless, step=step
         )
-        if timeless and reply.word not in TIMELESS:
+        if is_foreign:
             # It may be the reply to a command before, once more or too late.
             deviation.suspects = (IN_STEP,)
         if self._is_repeated(reply.word):

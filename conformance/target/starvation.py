@@ -218,7 +218,9 @@ class Starved(NamedTuple):
         told = f"this process waited {self.own:.1f} s of {self.of:.1f} s for a CPU"
         if self.target < 0.05:
             return told
-        return f"{told}, the target {self.target:.1f} s of {self.target_of:.1f} s"
+        # Several of its threads may have waited at the same time.
+        target = min(self.target, self.target_of)
+        return f"{told}, the target {target:.1f} s of {self.target_of:.1f} s"
 
 
 class _Reading(NamedTuple):

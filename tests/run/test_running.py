@@ -25,7 +25,7 @@ from reference_server import stats, wire
 from reference_server.events import Event, HalfClose, Output
 from reference_server.faults import Fault
 from reference_server.model import Model
-from reference_server.wire import USING
+from reference_server.wire import EXPECTED_CRLF, USING
 
 
 @pytest.fixture
@@ -361,3 +361,12 @@ def test_a_test_that_looks_at_times_minds_them_from_the_beginning(
     arguments = {"client": None, **({"clock": None} if minds_time else {})}
     error = run(looks_at_times, arguments, server).error
     assert type(error) is (Inconclusive if minds_time else Deviation)
+
+
+def test_time_does_not_excuse_a_wrong_reply_that_tells_of_what_was_sent(server: BuiltIn) -> None:
+    def asks(client: Connection) -> None:
+        client.raw(b"put 0 0 60 1\r\na\r\n").expect(EXPECTED_CRLF)
+
+    error = run(asks, {"client": None}, server).error
+    assert isinstance(error, Deviation)
+    assert error.conclusive
