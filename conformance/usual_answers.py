@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from conformance.catalogue import catalogue
+from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
 
 _SLUGS: Mapping[str, tuple[str, ...]] = {
@@ -83,6 +84,11 @@ def answer_to_put(profile: Profile, pri: int, delay: int, ttr: int) -> str:
 def answer_to_delete(profile: Profile, state: str) -> str:
     """Return the requirement that a delete of a job in this state breaks."""
     return _first_of((*filter(None, (_DELETED.get(state),)), *_SLUGS["delete"]), profile)
+
+
+def answer_to_malformed(profile: Profile, verb: str) -> str:
+    """Return the requirement of the answer to a malformed line with this verb."""
+    return _first_of((f"{verb}.bad-format",) * (verb in COMMANDS), profile)
 
 
 def answer_about_tube(profile: Profile) -> str:

@@ -186,11 +186,14 @@ def _broken(case: Case, outcome: running.Outcome, profile: Profile) -> str:
     return owner or ", ".join(sorted(case.slugs))
 
 
-def caught(fault: Fault) -> bool:
-    """Return whether a test of the requirement that the fault breaks fails."""
+def caught(fault: Fault, silence: float = SILENCE) -> bool:
+    """Return whether a test of the requirement that the fault breaks fails.
+
+    A reply is missing after ``silence`` seconds.
+    """
     profile = newest_with(fault.requirement)
     own = outcomes(
-        fault, lambda case: fault.requirement in case.slugs, profile=profile, silence=SILENCE
+        fault, lambda case: fault.requirement in case.slugs, profile=profile, silence=silence
     )
     with contextlib.closing(own) as came:
         broken = (_broken(case, outcome, profile) for case, outcome in came)

@@ -8,14 +8,19 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
-from conformance.usual_answers import IN_STEP, key_requirement
+from conformance.usual_answers import IN_STEP, answer_to_malformed, key_requirement
 from conformance.verdict import Deviation, NotOffered, OutcomeKind, Step
 from reference_server.commands import COMMANDS
-from reference_server.wire import OK, Reply
+from reference_server.profiles import Profile
+from reference_server.wire import BAD_FORMAT, OK, Reply
 
 T = TypeVar("T")
 TIMELESS = frozenset(("BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"))
 """Replies that say something about what was sent, whenever that was."""
+
+
+OTHER_ERRORS = frozenset(("OUT_OF_MEMORY", "INTERNAL_ERROR", "UNKNOWN_COMMAND"))
+"""Errors by which a server may refuse a malformed line, though it must not."""
 
 
 class Statistics(dict[str, str]):
@@ -68,6 +73,11 @@ class Replies(Protocol):
     @property
     def nominal(self) -> float:
         """The scenario's nominal time, in seconds."""
+        ...
+
+    @property
+    def profile(self) -> Profile:
+        """The profile that the target is judged by."""
         ...
 
     has_tested: bool
@@ -208,6 +218,9 @@ class Exchange:
         if is_foreign:
             # It may be the reply to a command before, once more or too late.
             deviation.suspects = (IN_STEP,)
+        elif words == {BAD_FORMAT.word} and reply.word in OTHER_ERRORS:
+            # It is refused, but by another word.
+            deviation.suspects = (answer_to_malformed(self._connection.profile, step.command),)
         if self._is_repeated(reply.word):
             deviation.owner = IN_STEP
         elif reply.word not in self._role.answers:

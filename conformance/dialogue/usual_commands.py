@@ -464,10 +464,9 @@ class UsualCommands(ABC):
         values.command = "" if self.is_under_test else command
         return values
 
-    def finds_no_more(self, job: int) -> None:
-        """Expect in the set-up that a job is gone that was deleted."""
-        line = f"{self._target.profile.stats_of_job} {job}"
-        self.send(line, self._owned_by("delete.entirely")).expect(NOT_FOUND)
+    def confirm(self, line: str, word: str, owner: str) -> None:
+        """Expect a reply with this word in the set-up, as another requirement says."""
+        self.send(line, self._owned_by(owner)).reply(word)
 
     def finds_tube(self, tube: str) -> None:
         """Observe that there is a tube of this name."""

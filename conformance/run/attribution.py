@@ -25,6 +25,9 @@ from reports.grouping import RANDOM
 from reports.results import CauseRecord, Test
 from reports.verdicts import DEVIATIONS, Verdict
 
+_REFUSED = ".bad-format"
+"""The end of the slugs about refused lines."""
+
 
 @dataclass(frozen=True, slots=True)
 class Blame:
@@ -143,8 +146,8 @@ def _attributed(
     if blame is None or test.verdict not in DEVIATIONS:
         return Attribution(test, {})
     owner = blame.owner
-    if IN_STEP in blame.suspects and IN_STEP in broken and IN_STEP not in test.requirements:
-        owner = IN_STEP
+    if known := _known_reply(test, blame, broken):
+        owner = known
     elif owner and owner not in broken:
         # A directed test may have failed in the same way: that is its requirement.
         unexplained = blame.suspects[0] if blame.step.kind.is_loss and blame.suspects else owner
@@ -161,6 +164,18 @@ def _attributed(
             changes["verdict"] = Verdict.NON_STRICT
         test = test.model_copy(update=changes)
     return Attribution(test, blocked)
+
+
+def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
+    """Return the broken requirement that a wrong reply in a directed test belongs to; else empty.
+
+    Which error a malformed line gets is the very matter of some tests.
+    """
+    if blame.step.kind is not OutcomeKind.WRONG_REPLY or _is_random(test):
+        return ""
+    is_of_errors = any(slug.startswith("error.") or _REFUSED in slug for slug in test.requirements)
+    known = (slug for slug in blame.suspects if slug in broken and slug not in test.requirements)
+    return next((slug for slug in known if slug == IN_STEP or not is_of_errors), "")
 
 
 def _explanation(blame: Blame, broken: set[str], explained: Mapping[object, str]) -> str:

@@ -23,6 +23,7 @@ def test_list_tubes_is_a_list_of_names(client: Connection, new_tube: NewTube) ->
     tube = new_tube()
     assert tube not in client.tested.tubes()
     client.watch(tube)
+    client.confirm(f"stats-tube {tube}", "OK", "watch.creates-tube")
     assert {client.tube, tube} <= set(client.tested.tubes())
     client.ignore(tube)
     client.becomes(lambda: _is_told_alike(client, tube))
@@ -36,6 +37,7 @@ def test_list_tubes_lists_a_name_that_yaml_takes_for_something_else(
 ) -> None:
     client = connect()
     client.use(name)
+    client.confirm(f"stats-tube {name}", "OK", "use.creates-tube")
     assert name in client.tested.tubes()
 
 

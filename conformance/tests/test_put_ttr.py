@@ -98,7 +98,7 @@ def test_a_job_that_was_let_go_does_not_time_out(
     match how:
         case "delete":
             client.delete(job)
-            other.finds_no_more(job)
+            other.confirm(f"stats-job {job}", "NOT_FOUND", "delete.entirely")
         case "release":
             client.release(job)
         case "bury":

@@ -152,6 +152,17 @@ def test_a_reply_that_other_commands_get_is_out_of_step_where_replies_are() -> N
         assert found.test.requirements == ["bury.fifo"]
 
 
+def test_a_malformed_line_that_gets_another_error_is_refused() -> None:
+    other = Step(OutcomeKind.WRONG_REPLY, "put", ("BAD_FORMAT",), "INTERNAL_ERROR")
+    refusal = "put.bad-format"
+    for slug, blocked_by in (
+        ("protocol.integers-are-nonnegative", refusal),
+        ("error.bad-format-non-numeric", None),
+    ):
+        _, found = _attributed(_fails(refusal), _fails(slug, "", other, refusal))
+        assert found.blocked.get(slug) == blocked_by
+
+
 def test_a_loss_at_a_command_that_works_is_that_of_what_went_before() -> None:
     lost = Step(OutcomeKind.CRASHED, "stats-job")
     (own,) = _attributed(_fails("bury.fifo", "stats-job.ok", lost, ""))
