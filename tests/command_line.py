@@ -11,7 +11,8 @@ from pathlib import Path
 
 from conformance.__main__ import main
 
-FAST = "use_names_the_tube_now_used"
+FAST = "conformance.tests.test_use::test_use_names_the_tube_now_used"
+"""A test that takes no time, so that no other module is read."""
 TIMED = "put_delay or put_ttr or with_timeout or deadline_soon or pause_tube"
 """Files whose tests wait for most of what takes time."""
 

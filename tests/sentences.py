@@ -23,6 +23,7 @@ import yaml
 
 from conformance.catalogue import catalogue
 from reference_server import profiles
+from reference_server.unique_keys import UniqueKeys
 from tests import ROOT
 
 FOLDER = Path(__file__).parent / "documents"
@@ -101,8 +102,9 @@ def documents() -> Mapping[str, Sequence[Sentence]]:
     return {path.stem: _read(path) for path in sorted(FOLDER.glob("*.yaml"))}
 
 
+@cache
 def _read(path: Path) -> Sequence[Sentence]:
-    entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    entries = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     if isinstance(entries, list):
         return _sentences(path.stem, 1, entries)
     return _changed(path.stem, _read(FOLDER / f"{entries['base']}.yaml"), entries["changes"])

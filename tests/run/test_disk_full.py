@@ -112,7 +112,7 @@ def test_a_report_and_a_baseline_that_cannot_be_written_hide_no_failure(
     )
     launch = changed_server(tmp_path, LIES)
     done = suite(
-        *("-p", "conftest", "-k", FAST, "--launch", launch, "--clock=real", "--report=report"),
+        *("-p", "conftest", FAST, "--launch", launch, "--clock=real", "--report=report"),
         *(f"--baseline={blocked}", "--update-baseline"),
         cwd=tmp_path,
         path=tmp_path,

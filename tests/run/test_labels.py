@@ -20,7 +20,7 @@ from tests.made import requirement, results
 
 def test_a_run_tells_its_name_and_its_labels_everywhere(tmp_path: Path) -> None:
     told = ["--label", "commit=abc", "--label=job=a = b"]
-    done = suite("-k", FAST, "--name", "My Fork/2", *told, f"--report={tmp_path}")
+    done = suite(FAST, "--name", "My Fork/2", *told, f"--report={tmp_path}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "My Fork/2 (profile 1.13): incomplete" in done.stdout
     assert f"report: {tmp_path}/My-Fork-2-report.html" in done.stdout
@@ -55,7 +55,7 @@ def test_what_is_no_label(labels: list[str], said: str) -> None:
 
 
 def test_a_label_that_is_none_ends_the_run() -> None:
-    refuses(suite("-k", FAST, "--label", "x"), "--label takes KEY=VALUE, not 'x'")
+    refuses(suite(FAST, "--label", "x"), "--label takes KEY=VALUE, not 'x'")
 
 
 def test_the_commit_is_that_of_the_checkout_in_which_the_program_is(tmp_path: Path) -> None:

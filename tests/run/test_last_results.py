@@ -15,7 +15,7 @@ LAST = Path(".beanstalk-conformance", "last")
 
 def test_results_are_kept_and_the_last_line_names_the_page(tmp_path: Path) -> None:
     for options in ([], ["-n2", "-v"]):
-        done = suite("-k", FAST, *options, cwd=tmp_path)
+        done = suite(FAST, *options, cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.splitlines()[-1] == f"report: {LAST / 'report.html'}"
         assert (tmp_path / LAST / "report.html").is_file()
@@ -24,7 +24,7 @@ def test_results_are_kept_and_the_last_line_names_the_page(tmp_path: Path) -> No
 
 def test_a_folder_that_cannot_be_written_is_told_and_the_run_goes_on(tmp_path: Path) -> None:
     (tmp_path / LAST.parent).touch()
-    done = suite("-k", FAST, cwd=tmp_path)
+    done = suite(FAST, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
     assert done.stdout.splitlines()[-1].startswith(f"cannot write the report to {LAST}: ")
@@ -32,7 +32,7 @@ def test_a_folder_that_cannot_be_written_is_told_and_the_run_goes_on(tmp_path: P
 
 
 def test_what_runs_nothing_keeps_nothing(tmp_path: Path) -> None:
-    suite("-k", FAST, "--collect-only", cwd=tmp_path)
+    suite(FAST, "--collect-only", cwd=tmp_path)
     assert not (tmp_path / LAST.parent).exists()
 
 

@@ -43,10 +43,10 @@ def test_the_load_is_a_line() -> None:
 
 
 def test_what_is_launched_is_not_announced_and_not_spared() -> None:
-    done = suite("-k", FAST, "-v")
+    done = suite(FAST, "-v")
     assert done.returncode == 0
     assert "load to expect" not in done.stdout
-    refuses(suite("-k", FAST, "--gentle"), "--gentle needs --target")
+    refuses(suite(FAST, "--gentle"), "--gentle needs --target")
 
 
 def test_no_more_commands_are_sent_than_the_pace_allows() -> None:

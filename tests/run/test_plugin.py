@@ -131,7 +131,7 @@ def liar() -> Iterator[int]:
 def test_a_failure_shows_clause_transcript_expected_observed_and_how_to_reproduce(
     liar: int,
 ) -> None:
-    done = suite(f"--target=127.0.0.1:{liar}", "-k", FAST)
+    done = suite(f"--target=127.0.0.1:{liar}", FAST)
     assert done.returncode == 1
     # On a busy machine, time has passed.
     lines = [line for line in done.stdout.splitlines() if not line.startswith("  + ")]
@@ -144,8 +144,7 @@ def test_a_failure_shows_clause_transcript_expected_observed_and_how_to_reproduc
         "> A < USING wrong\\r\\n",
         f"EXPECTED  USING {tube}\\r\\n",
         "OBSERVED  USING wrong\\r\\n",
-        "REPRODUCE beanstalk-conformance run"
-        f" conformance.tests.test_use::test_{FAST} --target=127.0.0.1:{liar}",
+        f"REPRODUCE beanstalk-conformance run {FAST} --target=127.0.0.1:{liar}",
     ]
 
 
@@ -156,7 +155,7 @@ def test_the_command_that_reproduces_a_failure_works_where_others_have_our_names
     (tmp_path / "reports" / "__init__.py").write_text("raise RuntimeError('not ours')")
     # ``python -m`` would look for modules in the current folder first.
     script = Path(sys.executable).with_name("beanstalk-conformance")
-    chosen = ["run", f"--target=127.0.0.1:{liar}", "-k", FAST, "--clock=real", "--start-timeout=9"]
+    chosen = ["run", f"--target=127.0.0.1:{liar}", FAST, "--clock=real", "--start-timeout=9"]
     done = subprocess.run([script, *chosen], cwd=tmp_path, capture_output=True, text=True)
     (line,) = re.findall("REPRODUCE (.*)", done.stdout)
     program, *arguments = shlex.split(line)
@@ -195,18 +194,18 @@ def test_what_fails_only_while_other_tests_run_is_reproduced_with_these(tmp_path
 
 
 def test_a_failure_in_pytest_is_reproduced_by_pytest(liar: int) -> None:
-    command = [sys.executable, "-m", "pytest", "--pyargs", "conformance", "-q", "-k", FAST]
+    command = [sys.executable, "-m", "pytest", "--pyargs", "-q", FAST]
     chosen = [f"--target=127.0.0.1:{liar}", "-p", "no:cacheprovider"]
     done = subprocess.run([*command, *chosen], cwd=ROOT, capture_output=True, text=True)
-    assert f"REPRODUCE pytest --pyargs conformance.tests.test_use::test_{FAST}" in done.stdout
+    assert f"REPRODUCE pytest --pyargs {FAST}" in done.stdout
 
 
 def test_a_known_deviation_passes_and_its_absence_fails(liar: int, tmp_path: Path) -> None:
     file = tmp_path / "baseline.yaml"
     file.write_text("use.using: {verdict: fail, reason: it lies}\n")
-    known = suite(f"--target=127.0.0.1:{liar}", "-k", FAST, f"--baseline={file}")
+    known = suite(f"--target=127.0.0.1:{liar}", FAST, f"--baseline={file}")
     assert (known.returncode, "1 known" in known.stdout) == (0, True)
-    gone = suite("-k", FAST, f"--baseline={file}")
+    gone = suite(FAST, f"--baseline={file}")
     assert gone.returncode == 1
     assert "not found any more, take it out of the baseline: use.using" in gone.stdout
 
@@ -260,7 +259,7 @@ def test_de_facto_deviations_are_told_and_fail_only_if_strict(tmp_path: Path) ->
 
 def test_updating_a_baseline(liar: int, tmp_path: Path) -> None:
     file = tmp_path / "baseline.yaml"
-    target = [f"--target=127.0.0.1:{liar}", "-k", FAST, f"--baseline={file}"]
+    target = [f"--target=127.0.0.1:{liar}", FAST, f"--baseline={file}"]
     made = suite(*target, "--update-baseline")
     assert made.returncode == 0, made.stdout
     assert f"baseline {file}: 1 known deviation; 1 added: use.using\n" in made.stdout
@@ -271,7 +270,7 @@ def test_updating_a_baseline(liar: int, tmp_path: Path) -> None:
     same = suite(*target, "--update-baseline")
     assert "1 known deviation; none has changed\n" in same.stdout
     assert "reason: it lies" in file.read_text()
-    mended = suite("-k", FAST, f"--baseline={file}", "--update-baseline")
+    mended = suite(FAST, f"--baseline={file}", "--update-baseline")
     assert mended.returncode == 0
     assert "0 known deviations; 1 removed: use.using\n" in mended.stdout
     assert file.read_text() == ""
@@ -295,7 +294,7 @@ def test_listing_requirements() -> None:
 def test_a_part_of_the_suite_never_conforms(tmp_path: Path) -> None:
     for more in ([], ["-n2"], ["-m", "must"]):
         done = suite(
-            *("-k", f"{FAST} or test_peek_changes", f"--report={tmp_path}"),
+            *("-k", "use_names_the_tube or test_peek_changes", f"--report={tmp_path}"),
             *(f"--launch={REFERENCE_COMMAND}", "--clock=real", *more),
         )
         assert done.returncode == 0, done.stdout
@@ -339,7 +338,7 @@ def test_a_run_that_is_stopped_never_conforms(tmp_path: Path) -> None:
         "def pytest_runtest_logfinish(nodeid):\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
     )
-    done = suite("-p", "conftest", "-k", FAST, cwd=tmp_path, path=tmp_path)
+    done = suite("-p", "conftest", FAST, cwd=tmp_path, path=tmp_path)
     assert done.returncode == 2, done.stdout
     assert ": incomplete: no deviation in the " in done.stdout
 
