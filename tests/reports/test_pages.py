@@ -345,7 +345,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the report on a server that sends markup wherever it can."""
     folder = tmp_path_factory.mktemp("hostile")
     server = changed_server(folder, HOSTILE)
-    done = suite(f"--launch={server}", "-k", "use. or stats or peek or list", f"--report={folder}")
+    chosen = [f"conformance.tests.test_{name}" for name in ("use", "list_tubes", "stats_tube")]
+    done = suite(f"--launch={server}", *chosen, f"--report={folder}")
     assert done.returncode == 1, done.stdout[-2000:] + done.stderr
     return folder
 
@@ -353,7 +354,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_hostile_target_cannot_get_into_its_report(page: Page, hostile: Path) -> None:
     found = read_results(hostile / "results.json")
     blocked = sum(r.verdict is Verdict.BLOCKED for r in found.requirements)
-    assert found.verdict.must_broken + blocked > 50
+    assert found.verdict.must_broken + blocked > 20
     assert "<script>" in found.target.version
     write_comparison([found, found], hostile)
     for name in ("report", "comparison"):

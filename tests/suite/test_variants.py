@@ -21,7 +21,7 @@ from tests.variants.variant import Variant
 
 TODAY = datetime.now(UTC).toordinal()
 QUICK = [name for name, variant in VARIANTS.items() if not variant.slow]
-"""The variants of which a fiftieth is run each day, in this process."""
+"""The variants of which one is run each day, in this process."""
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,8 @@ def test_a_variant_that_conforms_to_an_old_profile_passes(name: str, variant: Va
 
 
 @pytest.mark.parametrize(
-    "variant", [pytest.param(VARIANTS[name], id=name) for name in part_of(QUICK, "today/50")]
+    "variant",
+    [pytest.param(VARIANTS[name], id=name) for name in part_of(QUICK, f"today/{len(QUICK)}")],
 )
 def test_a_variant_that_conforms_passes(variant: Variant) -> None:
     judgement = judge(variant)
@@ -65,11 +66,11 @@ def test_a_variant_without_memory_or_descriptors_passes() -> None:
 def test_a_variant_that_runs_as_a_server_passes() -> None:
     """Another one each day, in another way; ``python -m tests.variants`` runs them all.
 
-    A third of the files with tests is run, as all of them take long.
+    A fifth of the files with tests is run, as all of them take long.
     """
     quick = [(name, way) for name, way in runs() if not SERVED[name][1].slow]
     name, way = quick[TODAY % len(quick)]
-    files = " or ".join(part_of(FILES, "today/3"))
+    files = " or ".join(part_of(FILES, "today/5"))
     came = run(name, way, ["--examples=5", "--fuzz-time=2", "-k", files])
     assert _wrong_in_a_part(came) == [], f"{name}, {way}"
 
