@@ -9,7 +9,17 @@ from __future__ import annotations
 
 import yaml
 
-MAX_PARSED = 65536
+try:
+    # They are several times as fast, and not there in every build of PyYAML.
+    from yaml import CBaseLoader as _FastBase
+    from yaml import CSafeLoader as _FastSafe
+except ImportError:
+    from yaml import BaseLoader as _FastBase  # type: ignore[assignment]
+    from yaml import SafeLoader as _FastSafe  # type: ignore[assignment]
+
+LONG = 65536
+"""Bytes of a document from which on it is read by the fast parser, whose messages say less."""
+MAX_PARSED = 1 << 20
 """Bytes of a document beyond which it is not worth a real parser."""
 MAX_SHOWN = 100
 """Bytes of a line that are shown when it is wrong."""
@@ -44,7 +54,7 @@ def check(document: bytes) -> None:
 
     Only its syntax counts, not what its values are taken for.
     """
-    if len(document) > MAX_PARSED:
+    if len(document) > LONG:
         return
     try:
         for _ in yaml.parse(document):
@@ -58,9 +68,10 @@ def strictly(document: bytes) -> object:
     if len(document) > MAX_PARSED:
         raise ValueError(f"it has {len(document):,} bytes")
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(document)):
+        loader = _FastSafe if len(document) > LONG else yaml.SafeLoader
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(document, loader)):
             raise ValueError("it has aliases")
-        return yaml.safe_load(document)
+        return yaml.load(document, loader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, OverflowError) as error:
         raise _no_yaml(document, error) from error
 
@@ -106,6 +117,6 @@ def _parse(document: bytes) -> object:
     if len(document) > MAX_PARSED:
         raise ValueError(f"it is not YAML of the simple form, and has {len(document):,} bytes")
     try:
-        return yaml.load(document, yaml.BaseLoader)
+        return yaml.load(document, _FastBase if len(document) > LONG else yaml.BaseLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise _no_yaml(document, error) from error

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Sequence
 
 from conformance.dialogue.connection import Connection, command_of
 from conformance.target.target import Target
-from conformance.usual_answers import IN_STEP
+from conformance.usual_answers import IN_STEP, usual_answer
 from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step
 from reference_server.wire import CRLF, USING
 
@@ -86,13 +87,24 @@ class Bulk:
             self.ask(data * min(part, times))
             times -= part
 
+    def put(self, puts: Sequence[bytes]) -> list[int]:
+        """Put jobs, all of them at a time; return their ids."""
+        said = self.ask(b"".join(puts))
+        ids = [int(id) for id in re.findall(rb"INSERTED (\d+)\r\n", said)]
+        if len(ids) != len(puts):
+            step = Step(OutcomeKind.WRONG_REPLY, "put", ("INSERTED",))
+            expected = f"INSERTED for each of {len(puts):,} puts"
+            deviation = Deviation(expected, f"{len(ids):,} times INSERTED", step=step)
+            deviation.owner = usual_answer("put", self._client.profile)
+            raise deviation
+        return ids
+
     def put_and_delete(self, body: bytes, times: int) -> None:
         """Put jobs, all of them at a time, and delete them."""
-        said = self.ask(b"put 0 0 1000 %d\r\n%b\r\n" % (len(body), body) * times)
-        jobs = re.findall(rb"INSERTED (\d+)\r\n", said)
+        jobs = self.put([b"put 0 0 1000 %d\r\n%b\r\n" % (len(body), body)] * times)
         if "ready" not in self._client.profile.deletes:
             self.ask(f"{self._client.ask_for_job}\r\n".encode() * len(jobs))
-        self.ask(b"".join(b"delete %b\r\n" % job for job in jobs))
+        self.ask(b"".join(b"delete %d\r\n" % job for job in jobs))
 
     def seconds(self, data: bytes = b"") -> float:
         """Send commands, and return how long their replies have taken."""

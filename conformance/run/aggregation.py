@@ -155,8 +155,9 @@ class Tally:
         must = [e for e in self.entries.values() if e.requirement.level == "must"]
         left_out = sum(e.verdict is Verdict.NOT_OFFERED for e in must)
         applicable = [e for e in must if e.verdict not in OF_OTHERS]
+        broken = sum(e.verdict is Verdict.FAIL for e in must)
         # Others fail only by the end of the target.
-        broken = sum(e.verdict is Verdict.FAIL for e in self.entries.values())
+        lost = sum(e.verdict is Verdict.FAIL for e in self.entries.values()) - broken
         levels = Counter(
             e.requirement.level for e in self.entries.values() if e.verdict is Verdict.NON_STRICT
         )
@@ -176,9 +177,11 @@ class Tally:
         if not any(e.verdict in _TESTED for e in self.entries.values()):
             word: Word = "no verdict"
             told = f"{word}; tested {count}"
-        elif broken:
+        elif broken or lost:
             word = "does not conform"
             said = f"{counted(broken, 'must requirement')} broken, {deviations}"
+            if lost:
+                said += f", {lost} more at which the target was lost"
             told = f"{word}{to}, {said}; tested {count}"
         elif self.is_partial():
             word, found = "incomplete", f"{deviations}, else no" if loose else "no"

@@ -1,6 +1,5 @@
 """Endurance: lists of a megabyte, and tables of tens of thousands of jobs."""
 
-import re
 import time
 from collections.abc import Callable
 
@@ -155,9 +154,8 @@ def test_of_many_jobs_each_is_found_and_comes_in_its_turn(
     size, has_time = FIRST, _has_time(resources)
     while put < JOBS and has_time():
         keys = [number * ODD % 2**16 for number in range(put, min(put + size, JOBS))]
-        puts = b"".join(b"put %d 0 %d 5\r\n%05d\r\n" % (key, LONG, key) for key in keys)
-        ids = re.findall(rb"INSERTED (\d+)\r\n", bulk.ask(puts))
-        jobs |= zip(map(int, ids), keys, strict=False)
+        puts = [b"put %d 0 %d 5\r\n%05d\r\n" % (key, LONG, key) for key in keys]
+        jobs |= zip(bulk.put(puts), keys, strict=True)
         put += len(keys)
         if len(jobs) < put:
             raise Deviation(f"{put:,} different ids", f"{len(jobs):,}", conclusive=True)

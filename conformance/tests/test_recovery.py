@@ -1,6 +1,5 @@
 """Recovery: what a server remembers that was killed, has much to remember, or ends repeatedly."""
 
-import re
 import time
 from functools import partial
 
@@ -175,9 +174,8 @@ def test_many_delays_end_as_they_would_have_without_a_restart(
     while len(delays) < JOBS and time.monotonic() - begun < SECONDS:
         first = len(delays)
         chosen = [_delay(number) for number in range(first, first + PART)]
-        puts = b"".join(b"put 0 %d 1000 1\r\na\r\n" % delay for delay in chosen)
-        ids = re.findall(rb"INSERTED (\d+)\r\n", bulk.ask(puts))
-        delays |= zip(map(int, ids), chosen, strict=True)
+        ids = bulk.put([b"put 0 %d 1000 1\r\na\r\n" % delay for delay in chosen])
+        delays |= zip(ids, chosen, strict=True)
     clock.advance(DOWN_AT)
     own_server.restart()
     client, now = new_client(), DOWN_AT

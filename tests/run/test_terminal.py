@@ -194,12 +194,13 @@ def test_reasons_that_differ_only_in_numbers_are_one_line(tmp_path: Path) -> Non
 
 _LEVELS = """
 import pytest
-from conformance.verdict import Deviation
+from conformance.verdict import Deviation, OutcomeKind, Step
 
 @pytest.mark.requirement({slug!r})
 def test_of_{name}(client) -> None:
     client.is_in_step()
-    raise Deviation("one thing", "another thing")
+    step = Step(OutcomeKind.WRONG_VALUE, subject="things")
+    raise Deviation("one thing", "another thing", step=step)
 """
 
 
