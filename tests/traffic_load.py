@@ -1,7 +1,7 @@
 """Clients that load a server with random commands over real sockets.
 
 ``python -m tests.traffic_load PORT CLIENTS COMMANDS SEED [MILLISECONDS]`` prints how many commands
-were answered; clients pause for so long after each exchange.
+were answered; clients pause for so long for each command.
 
 Some pipeline, some wait for jobs, some hold them until their time is over. They read all replies,
 and leave nothing.
@@ -37,8 +37,9 @@ class LoadClient:
     def run(self, commands: int, pause_ms: int = 0) -> None:
         """Send so many commands, and read their replies."""
         while self.commands < commands:
-            time.sleep(pause_ms / 1000)
-            self._exchange(self._chance.randint(1, 30) if self._pipelines else 1)
+            count = self._chance.randint(1, 30) if self._pipelines else 1
+            time.sleep(count * pause_ms / 1000)
+            self._exchange(count)
         self._socket.close()
 
     def _exchange(self, count: int) -> None:

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -79,8 +78,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_sdist_makes_the_same_wheel_byte_by_byte(
     tagged: Path, wheel: Path, tmp_path: Path
 ) -> None:
-    with tarfile.open(build(tagged, "sdist")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(build(tagged, "sdist"), tmp_path)
     (unpacked,) = tmp_path.iterdir()
     again = build(unpacked, "wheel")
     assert again.name == wheel.name == "beanstalk_conformance-7.8.9-py3-none-any.whl"

@@ -116,7 +116,9 @@ def test_a_tour_that_differs_is_seen_and_written_anew(folder: Path) -> None:
     shutil.copy(FOLDER / TourFile(SMALL, PROFILES["1.12"]).file, path)
     assert not is_current(place, folder)
     assert ship(place, folder)
-    assert path.read_bytes() == (FOLDER / place.file).read_bytes()
+    # Its bytes depend on the version of Python, too.
+    shipped = (FOLDER / place.file).read_bytes()
+    assert PackedTour.read(path.read_bytes()) == PackedTour.read(shipped)
 
 
 def test_the_digest_is_of_all_code_that_says_what_is_recorded() -> None:
