@@ -195,7 +195,7 @@ class Suite:
         )
         silent = ""
         if (asked := self.target.sync_line) != LIST_TUBE_USED:
-            silent = f", asked {asked.decode()} as it is silent at {LIST_TUBE_USED.decode()}"
+            silent = f", asked {asked.decode()}, as {LIST_TUBE_USED.decode()} does not work"
         profile = target.profile_reason
         if self._is_guessed_older:
             profile += f" (--profile={NEWEST.name} judges it by the newest)"
