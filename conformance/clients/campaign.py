@@ -138,16 +138,20 @@ class ClientCampaign:
 
 def attributed(outcomes: Sequence[CaseOutcome]) -> list[CaseOutcome]:
     """Return the outcomes, with those as blocked that the failure of a simpler case explains."""
-    broken = {one.case.slug for one in outcomes if one.verdict is Verdict.FAIL}
+    unmet = {
+        one.case.slug: one.blocked_by or one.case.slug
+        for one in outcomes
+        if one.verdict in (Verdict.FAIL, Verdict.BLOCKED)
+    }
     return [
         replace(
             one,
             verdict=Verdict.BLOCKED,
-            reason=f"explained by {one.case.simpler}",
-            blocked_by=one.case.simpler,
+            reason=f"explained by {unmet[one.case.simpler]}",
+            blocked_by=unmet[one.case.simpler],
             mismatch=None,
         )
-        if one.verdict is Verdict.FAIL and one.case.simpler in broken
+        if one.verdict is Verdict.FAIL and one.case.simpler in unmet
         else one
         for one in outcomes
     ]

@@ -58,7 +58,8 @@ def excuse(starvation: Starvation, answer: Answer | None, timeout: float) -> str
 def _flaky(outcome: CaseOutcome) -> CaseOutcome:
     """Return the outcome of a case whose mismatch did not show again."""
     assert outcome.mismatch is not None
-    reason = f"only once: expected {outcome.mismatch.expected}"
+    expected, observed = outcome.mismatch.expected, outcome.mismatch.observed
+    reason = f"only once: expected {expected}, observed {observed}"
     return replace(outcome, verdict=Verdict.FLAKY, reason=reason, mismatch=None)
 
 
