@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from conformance.catalogue import catalogue
-from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
 
 _SLUGS: Mapping[str, tuple[str, ...]] = {
@@ -87,8 +86,9 @@ def answer_to_delete(profile: Profile, state: str) -> str:
 
 
 def answer_to_malformed(profile: Profile, verb: str) -> str:
-    """Return the requirement of the answer to a malformed line with this verb."""
-    return _first_of((f"{verb}.bad-format",) * (verb in COMMANDS), profile)
+    """Return the requirement of the answer to a malformed line with this verb; empty if none."""
+    slug = f"{verb}.bad-format"
+    return _first_of((slug,), profile) if slug in catalogue() else ""
 
 
 def answer_about_tube(profile: Profile) -> str:

@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import yaml
 
-try:
-    # They are several times as fast, and not there in every build of PyYAML.
-    from yaml import CBaseLoader as _FastBase
-    from yaml import CSafeLoader as _FastSafe
-except ImportError:
-    from yaml import BaseLoader as _FastBase  # type: ignore[assignment]
-    from yaml import SafeLoader as _FastSafe  # type: ignore[assignment]
-
 LONG = 65536
-"""Bytes of a document from which on it is read by the fast parser, whose messages say less."""
+"""Bytes of a document; a longer one is read by the fast parser, whose messages say less."""
 MAX_PARSED = 1 << 20
 """Bytes of a document beyond which it is not worth a real parser."""
 MAX_SHOWN = 100
 """Bytes of a line that are shown when it is wrong."""
+# The fast ones are not there in every build of PyYAML.
+_FAST_SAFE = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+_FAST_BASE = yaml.CBaseLoader if yaml.__with_libyaml__ else yaml.BaseLoader
 
 
 def dictionary(document: bytes) -> dict[str, str]:
@@ -68,7 +63,7 @@ def strictly(document: bytes) -> object:
     if len(document) > MAX_PARSED:
         raise ValueError(f"it has {len(document):,} bytes")
     try:
-        loader = _FastSafe if len(document) > LONG else yaml.SafeLoader
+        loader = _FAST_SAFE if len(document) > LONG else yaml.SafeLoader
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(document, loader)):
             raise ValueError("it has aliases")
         return yaml.load(document, loader)
@@ -117,6 +112,6 @@ def _parse(document: bytes) -> object:
     if len(document) > MAX_PARSED:
         raise ValueError(f"it is not YAML of the simple form, and has {len(document):,} bytes")
     try:
-        return yaml.load(document, _FastBase if len(document) > LONG else yaml.BaseLoader)
+        return yaml.load(document, _FAST_BASE if len(document) > LONG else yaml.BaseLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise _no_yaml(document, error) from error

@@ -34,6 +34,8 @@ from reference_server.profiles import NEWEST, PROFILES, Profile
 SILENCE = 0.25
 """Seconds after which a reply is missing where one should be: on a busy machine, sometimes one that
 was only late."""
+PATIENT = 2.0
+"""Seconds after which a reply is missing, even on a busy machine."""
 PATIENCE = 1.0
 """Seconds that a reply may take in random conversations."""
 EXAMPLES = 100

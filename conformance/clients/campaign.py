@@ -143,15 +143,12 @@ def attributed(outcomes: Sequence[CaseOutcome]) -> list[CaseOutcome]:
         for one in outcomes
         if one.verdict in (Verdict.FAIL, Verdict.BLOCKED)
     }
-    return [
-        replace(
-            one,
-            verdict=Verdict.BLOCKED,
-            reason=f"explained by {unmet[one.case.simpler]}",
-            blocked_by=unmet[one.case.simpler],
-            mismatch=None,
-        )
-        if one.verdict is Verdict.FAIL and one.case.simpler in unmet
-        else one
-        for one in outcomes
-    ]
+    found = []
+    for one in outcomes:
+        if one.verdict is Verdict.FAIL and (owner := unmet.get(one.case.simpler)):
+            reason = f"explained by {owner}"
+            one = replace(
+                one, verdict=Verdict.BLOCKED, reason=reason, blocked_by=owner, mismatch=None
+            )
+        found.append(one)
+    return found

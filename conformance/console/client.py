@@ -171,7 +171,7 @@ def client(
             _print(outcome, driver, outcome.case.slug not in shown)
             shown |= {outcome.case.slug} if outcome.mismatch else set()
         print(printable(tally.conclusion().sentence))
-        counts = Counter(map(_counted_as, tally.entries.values()))
+        counts = Counter(one.words for one in tally.entries.values())
         print(", ".join(f"{count} {word}" for word, count in counts.items()))
         if report is not None:
             found = results(
@@ -224,13 +224,6 @@ def _judged(
             print(printable(f"{outcome.case.slug}: {outcome.reason}"))
     chosen = {case.slug for case in cases}
     return [one for one in outcomes if one.case.slug in chosen] + of_programs
-
-
-def _counted_as(entry: RequirementVerdict) -> str:
-    """Return the verdict of a requirement in words, with its level for deviations of hardening."""
-    level = entry.requirement.level
-    is_hardening = entry.verdict is Verdict.NON_STRICT and level == "hardening"
-    return f"{level} deviation" if is_hardening else entry.verdict.words
 
 
 def _counts(entry: RequirementVerdict, strict: bool) -> bool:

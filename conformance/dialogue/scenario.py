@@ -253,17 +253,17 @@ class Scenario:
         entries = [one for one in self.transcript.entries if one.direction != "+"]
         last = max((place for place, one in enumerate(entries) if one.direction == ">"), default=0)
         left = {one.connection for one in entries if one.data in CLIENT_ENDS}
-        lost = {one.connection for one in entries[:last] if one.data == TARGET_CLOSES} - left
-        if not lost:
-            return None
-        first = next(
+        lost = [
             place
-            for place, one in enumerate(entries)
-            if one.data == TARGET_CLOSES and one.connection in lost
-        )
-        if first and entries[first - 1].data in CLIENT_ENDS:
+            for place, one in enumerate(entries[:last])
+            if one.data == TARGET_CLOSES and one.connection not in left
+        ]
+        if lost and lost[0] > 0 and entries[lost[0] - 1].data in CLIENT_ENDS:
             return CLOSES
-        return "" if any(one.has_tested and one.name in lost for one in self._connections) else None
+        names = {entries[place].connection for place in lost}
+        return (
+            "" if any(one.has_tested and one.name in names for one in self._connections) else None
+        )
 
     def suspects_of_loss(self) -> tuple[str, ...]:
         """Return who else may have ended the target since its last reply: a client that has left.

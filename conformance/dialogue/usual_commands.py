@@ -458,8 +458,7 @@ class UsualCommands(ABC):
         if command == "stats-tube":
             # Whether there is such a tube is not what its statistics are about.
             role = role._replace(answers=role.answers - {"NOT_FOUND"})
-        with self._on_a_tube() if command == "stats-tube" else contextlib.nullcontext():
-            values = self.send(line, role).dictionary()
+        values = self.send(line, role).dictionary()
         values.left_out = self._target.profile.left_out(command)
         values.command = "" if self.is_under_test else command
         return values
@@ -474,7 +473,8 @@ class UsualCommands(ABC):
 
     def stats_tube(self, tube: str | None = None) -> Statistics:
         """Return the statistics of a tube; its own if none is named."""
-        return self._told("stats-tube", f"stats-tube {tube or self.tube}")
+        with self._on_a_tube():
+            return self._told("stats-tube", f"stats-tube {tube or self.tube}")
 
     def stats(self) -> Statistics:
         """Return the statistics of the server, not older than this call.

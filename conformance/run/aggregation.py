@@ -17,6 +17,8 @@ from reports.verdicts import DEVIATIONS, OF_OTHERS, Verdict
 from reports.words import by_numbers, counted
 from reports.worlds import transitions
 
+HARDENING = "hardening deviation"
+"""The name of a deviation from a requirement of the level ``hardening``."""
 REASONS = 4
 """Why requirements were not tested: so many reasons are told in a sentence."""
 _ORDER = list(Verdict)
@@ -38,6 +40,14 @@ class RequirementVerdict:
     known: KnownDeviation | None = None
     blocked_by: list[str] = field(default_factory=list)
     kinds: tuple[DeviationKind, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The verdict as people read it; a deviation of hardening is not called de-facto."""
+        is_hardening = self.requirement.level == "hardening"
+        return (
+            HARDENING if is_hardening and self.verdict is Verdict.NON_STRICT else self.verdict.words
+        )
 
 
 class Result(NamedTuple):
@@ -158,13 +168,11 @@ class Tally:
         broken = sum(e.verdict is Verdict.FAIL for e in must)
         # Others fail only by the end of the target.
         lost = sum(e.verdict is Verdict.FAIL for e in self.entries.values()) - broken
-        levels = Counter(
-            e.requirement.level for e in self.entries.values() if e.verdict is Verdict.NON_STRICT
-        )
-        loose, hard = levels.total(), levels["hardening"]
+        kinds = Counter(e.words for e in self.entries.values() if e.verdict is Verdict.NON_STRICT)
+        loose, hard = kinds.total(), kinds[HARDENING]
         deviations = counted(loose - hard, Verdict.NON_STRICT.words)
         if hard:
-            deviations += f" and {counted(hard, 'hardening deviation')}"
+            deviations += f" and {counted(hard, HARDENING)}"
         tested = sum(e.verdict in _TESTED for e in applicable)
         to = f" to {self.dialect}" if self.dialect else ""
         count, missing = f"{tested} of {len(applicable)} must requirements", _missing(applicable)

@@ -173,7 +173,9 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
     """
     if blame.step.kind is not OutcomeKind.WRONG_REPLY or _is_random(test):
         return ""
-    is_of_errors = any(slug.startswith("error.") or _REFUSED in slug for slug in test.requirements)
+    is_of_errors = any(
+        slug.startswith("error.") or slug.endswith(_REFUSED) for slug in test.requirements
+    )
     known = (slug for slug in blame.suspects if slug in broken and slug not in test.requirements)
     return next((slug for slug in known if slug == IN_STEP or not is_of_errors), "")
 

@@ -28,11 +28,9 @@ from reference_server.wire import (
     Request,
     RequestReader,
 )
-from tests.faults import Case, outcomes
+from tests.faults import PATIENT, Case, outcomes
 
 LINES = ("test_arguments", "test_errors", "test_numbers", "test_protocol")
-PATIENT = 2.0
-"""Seconds after which a reply is missing, even on a busy machine."""
 STATS = ("test_stats", "test_stats_counters", "test_stats_job", "test_stats_tube")
 
 

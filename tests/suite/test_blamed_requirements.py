@@ -23,7 +23,14 @@ from conformance.run.baseline import KnownDeviation
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.traits import Traits
-from conformance.usual_answers import AFTER_LONG_LINE, CLOSES, DRAINING, DRAINS, IN_STEP
+from conformance.usual_answers import (
+    AFTER_LONG_LINE,
+    CLOSES,
+    DRAINING,
+    DRAINS,
+    IN_STEP,
+    answer_to_malformed,
+)
 from conformance.verdict import (
     Deviation,
     Fate,
@@ -33,6 +40,7 @@ from conformance.verdict import (
     Step,
     TargetLost,
 )
+from reference_server.commands import COMMANDS
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
@@ -161,6 +169,13 @@ def test_a_malformed_line_that_gets_another_error_is_refused() -> None:
     ):
         _, found = _attributed(_fails(refusal), _fails(slug, "", other, refusal))
         assert found.blocked.get(slug) == blocked_by
+
+
+def test_each_command_may_refuse_a_malformed_line_by_another_error() -> None:
+    owners = {verb: answer_to_malformed(NEWEST, verb) for verb in COMMANDS}
+    assert owners["put"] == "put.bad-format"
+    # No sentence is about malformed lines of these.
+    assert owners["quit"] == owners["peek-ready"] == ""
 
 
 def test_a_loss_at_a_command_that_works_is_that_of_what_went_before() -> None:

@@ -7,9 +7,9 @@ import pytest
 from conformance.durability.catalogue import requirements
 from conformance.target.limits import USUAL
 from reference_server.faults import FAULTS, Fault
-from tests.faults import SILENCE, cases, caught, found_by_tests, part_of
+from tests.faults import PATIENT, SILENCE, cases, caught, found_by_tests, part_of
 
-SILENCES = (SILENCE, SILENCE, 2.0, USUAL.reply)
+SILENCES = (SILENCE, SILENCE, PATIENT, USUAL.reply)
 """Seconds after which a reply is missing: a busy machine may leave something undecided."""
 
 
