@@ -154,10 +154,14 @@ def test_a_second_pause_replaces_the_first(
     "pause-tube.timers-go-on",
     "The pause-tube command can delay any new job being reserved for a given time.",
 )
-def test_delays_end_during_a_pause(client: Connection, clock: Timeline) -> None:
-    job = client.put(b"a", delay=1)
+def test_delays_end_during_a_pause(
+    client: Connection, other: Connection, new_tube: NewTube, clock: Timeline
+) -> None:
+    other.use(new_tube())
+    job, elsewhere = client.put(b"a", delay=1), other.put(b"a", delay=1)
     client.pause(3600)
     clock.advance(1)
+    other.delay_ends(elsewhere)
     assert client.state_of(job) == "ready"
     client.finds_no_job()
 
@@ -166,12 +170,18 @@ def test_delays_end_during_a_pause(client: Connection, clock: Timeline) -> None:
     "pause-tube.timers-go-on",
     "The pause-tube command can delay any new job being reserved for a given time.",
 )
-def test_a_ttr_ends_during_a_pause(client: Connection, other: Connection, clock: Timeline) -> None:
-    job = client.put_and_reserve(ttr=1)
+def test_a_ttr_ends_during_a_pause(
+    client: Connection, worker: Connection, new_tube: NewTube, clock: Timeline
+) -> None:
+    tube = new_tube()
+    worker.use(tube)
+    worker.watch(tube)
+    job, elsewhere = client.put_and_reserve(ttr=1), worker.put_and_reserve(ttr=1)
     client.pause(3600)
     clock.advance(1)
-    assert other.state_of(job) == "ready"
-    other.finds_no_job()
+    worker.comes_back(elsewhere)
+    assert client.state_of(job) == "ready"
+    client.finds_no_job()
 
 
 @requirement(

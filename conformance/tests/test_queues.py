@@ -131,6 +131,7 @@ def test_10000_delayed_jobs_are_kicked_and_reserved(own_server: Target, client: 
     left = max(len(jobs) - 1 - SOME, 0)
     for bound in (0, 1):
         client.send(f"kick {bound}").reply("KICKED")
+    client.confirm("peek-ready", "FOUND", "kick.otherwise-delayed")
     begun = time.monotonic()
     client.send(f"kick {SOME}").reply("KICKED")
     seconds = time.monotonic() - begun

@@ -4,6 +4,7 @@ import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
+from conformance.usual_answers import answer_to_delete, usual_answer
 from reference_server.lifecycle import BECOMES, REPLIES, STATES
 from reference_server.profiles import Profile
 
@@ -16,6 +17,13 @@ def _job(client: Connection, other: Connection, state: str) -> int:
     job = client.put(b"a")
     other.hold(job)
     return job
+
+
+def _owner(profile: Profile, verb: str, word: str, state: str) -> str:
+    """Return the requirement of the reply to a command on a job in this state."""
+    if word == "NOT_FOUND":
+        return f"{verb}.not-found"
+    return answer_to_delete(profile, state) if verb == "delete" else usual_answer(verb, profile)
 
 
 @requirement(
@@ -32,9 +40,10 @@ def test_each_command_on_a_job_in_each_state(
     if verb == "delete" and state.split()[0] not in profile.deletes:
         word = "NOT_FOUND"
     job = _job(client, other, state)
-    client.send(f"{verb} {job}{ARGUMENTS.get(verb, '')}").reply(word)
+    owner = _owner(profile, verb, word, state)
+    client.confirm(f"{verb} {job}{ARGUMENTS.get(verb, '')}", word, owner)
     becomes = BECOMES.get(word, state.split()[0])
     if becomes == "gone":
-        client.peek(job).reply("NOT_FOUND")
+        client.confirm(f"peek {job}", "NOT_FOUND", "delete.entirely")
     else:
         assert other.state_of(job) == becomes

@@ -44,7 +44,7 @@ from reference_server.commands import COMMANDS
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
-from reference_server.state import Client
+from reference_server.state import Alarm, Client, Timer
 from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
@@ -235,6 +235,20 @@ class _KickKicksBuried(Model):
         return super()._kick(conn, bound if conn.use.buried else 0)
 
 
+class _NoTtrEnds(Model):
+    """Lets everybody keep a job for ever: a TTR that is over begins again."""
+
+    def _fire(self, alarm: Alarm) -> None:
+        _, kind, subject = alarm
+        if kind is not Timer.TTR:
+            super()._fire(alarm)
+            return
+        job = self.jobs[int(subject)]
+        assert job.reserver is not None
+        self._clear_deadline(job, job.reserver)
+        self._set_deadline(job, job.reserver)
+
+
 class _RepeatsInserted(Model):
     """Sends the reply to a put once more, as soon as the client sends its next command."""
 
@@ -262,6 +276,7 @@ SERVERS: Mapping[str, Fault] = {
     "silent at touch": silent_at("touch"),
     "silent at peek-buried": silent_at("peek-buried"),
     "kicks no delayed jobs": Fault("", "other", _KickKicksBuried),
+    "no ttr ends": Fault("", "other", _NoTtrEnds),
     "repeats a reply": Fault("", "other", _RepeatsInserted),
     "wrong order": FAULTS["priorities-are-compared-as-if-they-had-31-bits"],
 }
@@ -359,6 +374,33 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
     broken = {slug for slug, verdict in found.items() if verdict is Verdict.FAIL}
     assert broken == {"protocol.serial-replies"}
     assert found["bury.buried"] is Verdict.BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("name", "broken", "others"),
+    [
+        (
+            "no ttr ends",
+            "put.ttr-expiry-releases",
+            (
+                "put.ttr-zero-becomes-one",
+                "put.ttr-from-reservation",
+                "reserve-job.ttr",
+                "pause-tube.timers-go-on",
+                "stats.job-timeouts",
+            ),
+        ),
+        ("kicks no delayed jobs", "kick.otherwise-delayed", ("kick.kicked",)),
+        ("silent at touch", "touch.touched", ("lifecycle.commands-by-state",)),
+    ],
+)
+def test_what_always_goes_wrong_is_no_matter_of_special_cases(
+    name: str, broken: str, others: Sequence[str]
+) -> None:
+    chosen = [one for one in cases() if one.slugs & {broken, *others} and applies(one, NEWEST)]
+    found = _verdicts(name, chosen)
+    assert found[broken] is Verdict.FAIL
+    assert not [slug for slug in others if found[slug] is Verdict.FAIL]
 
 
 def test_a_wrong_error_breaks_the_requirement_of_that_error_only() -> None:
