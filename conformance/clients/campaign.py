@@ -111,16 +111,33 @@ class ClientCampaign:
                 outcome = player.play(case)
             finally:
                 players.put(player)
-            report(outcome)
+            if outcome.verdict is not Verdict.INCONCLUSIVE:
+                report(outcome)
             return outcome
 
         pool = ThreadPoolExecutor(self.workers)
         try:
-            return attributed(list(pool.map(play, chosen)))
+            outcomes = list(pool.map(play, chosen))
         finally:
             pool.shutdown(cancel_futures=True)
             for player in made:
                 player.close()
+        return attributed(self._decided_alone(outcomes, report))
+
+    def _decided_alone(
+        self, outcomes: Sequence[CaseOutcome], report: Callable[[CaseOutcome], None]
+    ) -> list[CaseOutcome]:
+        """Play undecided cases again: the other drivers may have kept theirs from a CPU.
+
+        If there are many, somebody else has.
+        """
+        undecided = [one for one in outcomes if one.verdict is Verdict.INCONCLUSIVE]
+        if len(undecided) > self.workers:
+            for one in undecided:
+                report(one)
+            return list(outcomes)
+        again = iter(self._one_by_one([one.case for one in undecided], report))
+        return [next(again) if one in undecided else one for one in outcomes]
 
     def _one_by_one(
         self, cases: Sequence[ClientCase], report: Callable[[CaseOutcome], None]

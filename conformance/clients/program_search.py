@@ -13,7 +13,7 @@ from random import Random
 from conformance.clients.cases import ClientCase
 from conformance.clients.checks import Mismatch, nothing
 from conformance.clients.driver import Channel
-from conformance.clients.judging import ANSWER_TIMEOUT, HURRIED, CaseOutcome
+from conformance.clients.judging import ANSWER_TIMEOUT, HURRIED, CaseOutcome, flaky
 from conformance.clients.program_features import explanations, features_of_program
 from conformance.clients.program_player import ProgramRun
 from conformance.clients.programs import (
@@ -122,7 +122,7 @@ class ProgramSearch:
             end += time.monotonic() - shrinking
             cause = self._explanation(features_of_program(small, words))
             if cause is None:
-                return self._confirmed(case, number, (small, program), player)
+                return self._confirmed(case, number, (small, program), found, player)
             slug, shown = cause
             removed = _removable(shown) & features
             if not removed or (case is ANY_RECONNECT and DISCONNECTS in removed):
@@ -171,9 +171,13 @@ class ProgramSearch:
         case: ClientCase,
         seed: int,
         programs: tuple[ClientProgram, ClientProgram],
+        seen: Mismatch,
         player: ProgramPlayer,
     ) -> CaseOutcome:
-        """Return the failure that one of these programs shows again with a new driver."""
+        """Return the failure that one of these programs shows again with a new driver.
+
+        ``seen``: the mismatch that one of them has shown before.
+        """
         starved = ""
         for program in programs * 2:
             player.close()
@@ -185,7 +189,7 @@ class ProgramSearch:
                 return CaseOutcome(asked, Verdict.FAIL, "", found, transcript, said, seed=seed)
         if starved:
             return CaseOutcome(case, Verdict.INCONCLUSIVE, starved, seed=seed)
-        return CaseOutcome(case, Verdict.FLAKY, "failed only once", seed=seed)
+        return flaky(case, seen, seed)
 
 
 def _removable(shown: frozenset[str]) -> frozenset[str]:

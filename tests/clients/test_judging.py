@@ -16,7 +16,7 @@ from conformance.clients.cases import ClientCase, all_cases
 from conformance.clients.catalogue import requirements
 from conformance.clients.checks import gives, succeeds
 from conformance.clients.driver import Driver
-from conformance.clients.judging import CaseOutcome, CasePlayer
+from conformance.clients.judging import PLAYS, CaseOutcome, CasePlayer
 from conformance.clients.program_search import PROGRAM_CASES
 from conformance.clients.protocol import DriverError, parse_answer
 from conformance.clients.results import judged
@@ -225,6 +225,21 @@ def test_the_memory_of_a_slow_client_is_measured_to_the_end(frees: bool) -> None
         player.close()
     assert outcome.mismatch is not None, outcome.reason
     assert "the process grows by at most 24 MiB" in outcome.mismatch.expected
+
+
+def test_an_undecided_case_is_played_again_while_no_other_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    starved = iter([Starved(40.0, 40.0, 0.0, 40.0)] * PLAYS)
+    idle = Starved(0.0, 2.0, 0.0, 2.0)
+    monkeypatch.setattr(Starvation, "since", lambda self: next(starved, idle))
+    program = answering("'error' if o == 'kick' else 'ok'")
+    start = partial(Driver, [sys.executable, "-c", program])
+    told: list[CaseOutcome] = []
+    case = ClientCase("reply.kick-kicked", "kick 9", gives("7"))
+    outcomes = ClientCampaign(start, timeout=60, workers=2).run([case], told.append)
+    assert [one.verdict for one in outcomes] == [Verdict.FAIL]
+    assert told == outcomes
 
 
 @pytest.mark.parametrize(
