@@ -12,7 +12,7 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import Counterexample, lost, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.shrinking import HASTE, Reducer
-from conformance.random_testing.steps import Ask, Program, Step, take
+from conformance.random_testing.steps import Ask, Program, Step
 from conformance.target.command_rate import COMMAND_RATE
 from conformance.target.starvation import pressure
 from conformance.target.target import Target
@@ -84,7 +84,7 @@ class ProgramCampaign:
         session.begin()
         for step in makes_up(session, chance):
             steps.append(step)
-            take(session, step)
+            session.take(step)
         session.finish(self.looks)
         if session.is_spent or not session.judge.oracle.is_settled:
             # What is still open would only slow down what follows.
@@ -134,7 +134,7 @@ class ProgramCampaign:
                 session.timeout = HASTE
             program = _only(line)
             try:
-                take(session, program[0])
+                session.take(program[0])
                 session.flush()
             except (Violation, OSError, Inconclusive) as error:
                 found = None

@@ -31,7 +31,7 @@ from fuzz.greybox import GreyBox
 from fuzz.health import growth, look, thinned
 from fuzz.hostile import cases
 from fuzz.judgeable_steps import judgeable
-from fuzz.sanitizer_findings import Reports, program_of
+from fuzz.sanitizer_findings import Reports
 from fuzz.suppression import Signature, line_of, lines_of, signature
 
 WILD = 8
@@ -113,7 +113,7 @@ class Fuzzer:
             seed = chance.randrange(2**32)
             report.programs += 1
             if self._target.exclusive and report.programs % WILD == 0:
-                self._go_wild(self._wild_actions(seed))
+                self._go_wild(self._wild_program(seed))
             else:
                 before = time.monotonic()
                 lane = self._lanes[report.programs % len(self._lanes)]
@@ -308,12 +308,13 @@ class Fuzzer:
 
     # ------------------------------------------------------------ beyond what is judged
 
-    def _wild_actions(self, seed: int) -> list[wild.UndefinedAction]:
+    def _wild_program(self, seed: int) -> list[Step]:
         known = self._pool.known
         lines = wild.lines_of_fork(self._exploration.profile.dialect)
-        return [made for made in wild.actions(Random(seed), lines) if not known.has(made.lines)]
+        made = wild.undefined_program(Random(seed), lines)
+        return [step for step in made if not known.has(wild.lines_of([step]))]
 
-    def _lose(self, done: list[wild.UndefinedAction]) -> None:
+    def _lose(self, done: list[Step]) -> None:
         """File what ended a scouts' server by its last messages, or else put that off."""
         if (end := next(filter(self._is_wrong, ends(done)), None)) is not None:
             self._go_wild(end)
@@ -326,34 +327,34 @@ class Fuzzer:
 
         self._later.append(later)
 
-    def _go_wild(self, done: list[wild.UndefinedAction]) -> None:
+    def _go_wild(self, done: list[Step]) -> None:
         target = self._new_server()
         wrong, slowest, taken = wild.survives(target, done)
         self.report.progress.slowest = max(self.report.progress.slowest, slowest)
-        self._reports.hear(target.reported(), program_of(done))
+        self._reports.hear(target.reported(), done)
         if wrong is None:
             return
         effort = self._exploration.effort
 
-        def shows(fewer: list[wild.UndefinedAction]) -> bool:
+        def shows(fewer: list[Step]) -> bool:
             if not effort.remaining:
                 raise OutOfTime
             return self._is_wrong(fewer)
 
         with effort.spent(self._target.cpu_time):
             done = wild.smallest(self._needed(done[:taken]), shows)
-        self._pool.known.learn(line for action in done for line in action.lines)
+        self._pool.known.learn(wild.lines_of(done))
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
         seen_again = f"reproduced {seen} of {REPLAYS}"
         shown = wild.told(done)
         diagnosis = Diagnosis(GOES_ON, str(wrong), behind=last_command(shown.entries), fate=wrong)
         self._add(diagnosis, shown, seen_again, is_wild=True)
 
-    def _is_wrong(self, done: list[wild.UndefinedAction]) -> bool:
+    def _is_wrong(self, done: list[Step]) -> bool:
         return wild.survives(self._new_server(), done).wrong is not None
 
-    def _needed(self, done: list[wild.UndefinedAction]) -> list[wild.UndefinedAction]:
-        """Return the last actions if they do alone what all do, up to that which does it."""
+    def _needed(self, done: list[Step]) -> list[Step]:
+        """Return the last steps if they do alone what all do, up to that which does it."""
         last = done[-wild.EVERY :]
         wrong, _, taken = wild.survives(self._new_server(), last, every=1)
         return done if wrong is None else last[:taken]

@@ -27,7 +27,6 @@ from fuzz.player import COMMANDS, ProgramAuthor
 from fuzz.program import BRISK, MOVED
 from fuzz.scout import Scout, ScoutTurn, TargetFellSilent, begins_turn
 from fuzz.suppression import Signature, Suppression, lines_of, signature
-from fuzz.undefined_input import UndefinedAction
 from fuzz.variation import MOST, Variation
 from reference_server.wire import CRLF
 
@@ -63,7 +62,7 @@ class GreyBox:
         self, scout: Scout, coverage: Coverage, chance: Random, shelf: SharedEntries | None = None
     ) -> None:
         self.guidance = Guidance()
-        self.lost: list[Sequence[UndefinedAction]] = []
+        self.lost: list[Program] = []
         """The messages that the target did not survive."""
         self.reported: list[tuple[Sequence[SanitizerReport], Program]] = []
         """The reports of sanitizers, and the programs that were played then."""
@@ -320,10 +319,10 @@ class GreyBox:
             if reports := self._scout.target.reported():
                 self.reported.append((reports, program))
 
-    def _lose(self, program: Program, done: Sequence[UndefinedAction]) -> None:
+    def _lose(self, program: Program, done: Program) -> None:
         """Take in what a target did not survive, as it is on a new one: with the same ids."""
         self._scout.restart()
-        line = done[-1].data.partition(CRLF)[0] if done else b""
+        line = done[-1].text.partition(CRLF)[0] if done and isinstance(done[-1], Ask) else b""
         kind = signature(line, "", "crash")
         self._alike[kind] += _SHOWN
         if self._alike[kind] > _ALIKE * _SHOWN:

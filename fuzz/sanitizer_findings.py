@@ -9,13 +9,13 @@ from pathlib import Path
 
 from conformance.random_testing.delta_debugging import OutOfTime, without_steps
 from conformance.random_testing.shrink_budget import ShrinkBudget
-from conformance.random_testing.steps import Ask, Leave, Program, Step
+from conformance.random_testing.steps import Program
 from conformance.run.sanitizer_reports import remarks
 from conformance.target.sanitizers import SanitizerReport
 from conformance.target.target import Target
 from fuzz.coverage import NoCoverage
 from fuzz.scout import Scout, TargetFellSilent
-from fuzz.undefined_input import UndefinedAction, told
+from fuzz.undefined_input import told
 
 _TRIES = 150
 """Times that a program is played, on a new server, to make it small."""
@@ -33,7 +33,7 @@ class Reports:
         self._target = target
         self._folder = folder
         self._effort = effort
-        self._done: Sequence[UndefinedAction] = ()
+        self._done: Program = ()
 
     def hear(self, reports: Sequence[SanitizerReport], program: Program) -> None:
         """Take in what was printed while a program was played."""
@@ -76,13 +76,3 @@ class Reports:
         player.close()
         target.close()
         return {report.kind for report in target.reported()}
-
-
-def program_of(done: Sequence[UndefinedAction]) -> list[Step]:
-    """Return what clients have done without waiting for replies as a program."""
-    return [
-        Leave(action.client, action.end == "half-closes", action.end == "resets")
-        if action.end
-        else Ask(action.client, action.data, apart=True, hasty=True)
-        for action in done
-    ]

@@ -7,7 +7,6 @@ replies otherwise than the reference model.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -15,12 +14,13 @@ from typing import NamedTuple
 
 from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.steps import Ask, Leave, Program, Step
+from conformance.random_testing.unjudged_clients import UnjudgedClients
 from conformance.target.target import Target
 from conformance.target.transport import Transport
 from fuzz.coverage import Coverage
 from fuzz.model_comparison import NOTHING, ModelComparison
 from fuzz.suppression import Signature, signature
-from fuzz.undefined_input import UndefinedAction
+from fuzz.undefined_input import message
 from reference_server.wire import CRLF, Reply
 
 ROUND_TRIPS = 2
@@ -58,7 +58,7 @@ class Discrepancy(NamedTuple):
 class TargetFellSilent(Exception):
     """The target does not answer any more; ``done`` is what it was told."""
 
-    def __init__(self, done: Sequence[UndefinedAction]) -> None:
+    def __init__(self, done: Program) -> None:
         super().__init__()
         self.done = done
 
@@ -71,7 +71,9 @@ class Scout:
         self._coverage = coverage
         self._observer: Transport | None = None
         self._neutral = target.profile.neutral + CRLF
-        self._clients: dict[int, _ScoutClient] = {}
+        self._clients = UnjudgedClients(target)
+        self._puts: dict[int, deque[int]] = {}
+        """The tags of each client's puts that are not answered."""
         self._tags = JobTags()
         self._last = 0
         self._sending = 0
@@ -85,7 +87,7 @@ class Scout:
         """The model that is told the same."""
         self.discrepancies: list[Discrepancy] = []
         """The turns of the last program that the model has not foretold, until one is missing."""
-        self.done: list[UndefinedAction] = []
+        self.done: list[Step] = []
         """The messages to the target since a program was begun."""
 
     def play(self, program: Program) -> list[ScoutTurn]:
@@ -111,9 +113,7 @@ class Scout:
 
     def close(self) -> None:
         """End all connections."""
-        for client in self._clients.values():
-            client.transport.close()
-        self._clients.clear()
+        self._clients.close()
         self._tags.clear()
         self._unsent.clear()
         self._last = 0
@@ -139,8 +139,8 @@ class Scout:
 
     def _listen(self) -> None:
         self._settle()
-        for number, client in self._clients.items():
-            self._hear(number, client)
+        for number, transport in self._clients.connected.items():
+            self._hear(number, transport)
 
     def _compare(self, end: int, steps: Sequence[Step]) -> None:
         """Compare what clients got in a turn with what the model says."""
@@ -154,13 +154,13 @@ class Scout:
         self.discrepancies.append(Discrepancy(end, kind, NOTHING in (due, came)))
 
     def _ask(self, ask: Ask) -> None:
-        client = self._clients.get(ask.client)
-        if client is None or client.transport.ended:
-            client = self._clients[ask.client] = _ScoutClient(self.target.connect(), deque())
+        if not self._clients.is_connected(ask.client):
+            self._clients.connect(ask.client)
+            self._puts[ask.client] = deque()
             self._comparison.connect(ask.client)
         text = ask.text if ask.job is None else ask.text % self._tags.id(ask.job)
         if ask.tag is not None:
-            client.puts.append(ask.tag)
+            self._puts[ask.client].append(ask.tag)
             self._last += 1
             # It may be needed before the server tells.
             self._tags.name(ask.tag, self._last)
@@ -179,31 +179,27 @@ class Scout:
         """Send what a client says in one go."""
         number, data = self._sending, bytes(self._unsent)
         self._unsent.clear()
-        if number not in self._clients or not data:
+        if number not in self._clients.connected or not data:
             return
-        self.done.append(UndefinedAction(number, data))
-        self._clients[number].transport.send(data)
+        self.done.append(message(number, data))
+        self._clients.connected[number].send(data)
         self._comparison.send(number, data)
 
     def _leave(self, leave: Leave) -> None:
         self._send()
-        client = self._clients.get(leave.client)
-        if client is None:
+        if leave.client not in self._clients.connected:
             return
-        end = "resets" if leave.reset else "half-closes" if leave.half else "closes"
-        self.done.append(UndefinedAction(leave.client, b"", end))
+        self.done.append(leave)
         self._comparison.is_off |= self._comparison.is_behind(leave.client)
-        if end == "half-closes":
+        if leave.half and not leave.reset:
             self._comparison.half_close(leave.client)
-            client.transport.half_close()
-            return
-        self._comparison.close(leave.client)
-        del self._clients[leave.client]
-        (client.transport.reset if leave.reset else client.transport.close)()
+        else:
+            self._comparison.close(leave.client)
+        self._clients.leave(leave)
 
-    def _hear(self, number: int, client: _ScoutClient) -> None:
+    def _hear(self, number: int, transport: Transport) -> None:
         left = _FLOOD
-        while data := client.transport.receive():
+        while data := transport.receive():
             left -= len(data)
             if left < 0:
                 raise EOFError
@@ -212,7 +208,9 @@ class Scout:
                 word = (inserted or refused).decode()
                 if inserted:
                     self._last = max(self._last, int(id))
-                self._tags.learn(client.puts, Reply("INSERTED" if id else word, (int(id or 0),)))
+                self._tags.learn(
+                    self._puts[number], Reply("INSERTED" if id else word, (int(id or 0),))
+                )
 
     # ------------------------------------------------------------ somebody else
 
@@ -246,11 +244,9 @@ class Scout:
 
     def _clean_up(self) -> None:
         """End all clients, and delete all jobs, so that the next program finds nothing."""
-        for number, client in self._clients.items():
-            with contextlib.suppress(OSError):
-                client.transport.close()
+        for number in self._clients.connected:
             self._comparison.is_off |= self._comparison.is_behind(number)
-        self._clients.clear()
+        self._clients.close()
         self._settle()
         first_id = self._next_id
         if self._comparison.is_off or self.discrepancies:
@@ -267,17 +263,10 @@ class Scout:
         for start in range(0, len(lines), _MANY):
             some = lines[start : start + _MANY]
             self._say(b"".join(some), len(some))
-        if any(b"pause" in action.data for action in self.done):
+        if any(isinstance(step, Ask) and b"pause" in step.text for step in self.done):
             # Where there are no pauses, that is unknown.
             self._say(b"pause-tube default 0\r\n", 1)
         self._tags.clear()
-
-
-class _ScoutClient(NamedTuple):
-    """A client, and the tags of its puts that are not answered."""
-
-    transport: Transport
-    puts: deque[int]
 
 
 def turns_of(program: Program) -> Iterator[tuple[int, Sequence[Step]]]:

@@ -18,7 +18,7 @@ from conformance.transcript import CLIENT_HALF_CLOSES, Transcript
 from conformance.verdict import GOES_ON, Deviation, NotApplicable, TargetLost
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
-from fuzz.undefined_input import actions, lines_of_fork, survives
+from fuzz.undefined_input import lines_of_fork, survives, undefined_program
 from fuzz.undefined_input import told as in_words
 from reference_server.wire import CRLF
 
@@ -70,7 +70,7 @@ def test_commands_of_a_fork(
             if told.word not in added.grammar.replies:
                 raise Deviation(" or ".join(added.forms), str(told), transcript.last)
             client.is_in_step()
-    done = actions(Random(exploration.seed), lines_of_fork(dialect))
+    done = undefined_program(Random(exploration.seed), lines_of_fork(dialect))
     wrong = survives(own_server, done).wrong
     if wrong is not None:
         transcript.entries += in_words(done).entries

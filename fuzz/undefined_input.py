@@ -7,21 +7,22 @@ another client goes on talking with the server.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice
 from random import Random
 from typing import NamedTuple
 
 from conformance.oracle.underspecification import understood
 from conformance.random_testing.delta_debugging import needed, with_plainer
+from conformance.random_testing.steps import Ask, Leave, Program, Step
+from conformance.random_testing.unjudged_clients import UnjudgedClients
 from conformance.target.address import ask
 from conformance.target.target import Target
-from conformance.target.transport import Transport
 from conformance.transcript import (
     CLIENT_CLOSES,
+    CLIENT_ENDS,
     CLIENT_HALF_CLOSES,
     CLIENT_RESETS,
-    Direction,
     Transcript,
     letters,
 )
@@ -32,12 +33,13 @@ from reference_server.profiles import Profile
 from reference_server.wire import CRLF, ProtocolError
 
 CLIENTS = 8
-ACTIONS = 300
-"""Actions of all clients together, in one go."""
+STEPS = 300
+"""Steps of all clients together, in one go."""
 EVERY = 10
-"""Actions after which somebody else wants a reply."""
+"""Steps after which somebody else wants a reply."""
 RECENT = 4
 """Jobs that commands are about, counted from the last one that was put."""
+_ENDS = (CLIENT_CLOSES, CLIENT_RESETS, CLIENT_HALF_CLOSES)
 _LINES = (
     *(
         b"put 0 0 60 5\r\nhello\r\n",
@@ -62,17 +64,15 @@ _LINES = (
 )
 
 
-class UndefinedAction(NamedTuple):
-    """A client sends something, or (``end``) closes, resets, or half-closes its connection."""
+def message(client: int, data: bytes) -> Ask:
+    """Return the step in which bytes are sent, whatever has been answered before."""
+    return Ask(client, data, apart=True, hasty=True)
 
-    client: int
-    data: bytes
-    end: str = ""
 
-    @property
-    def lines(self) -> list[bytes]:
-        """Return the sent bytes line by line, the beginning of a line included."""
-        return [line for line in self.data.split(CRLF) if line]
+def lines_of(program: Program) -> list[bytes]:
+    """Return the bytes that are sent, line by line; the last of a step may be incomplete."""
+    texts = (step.text for step in program if isinstance(step, Ask))
+    return [line for text in texts for line in text.split(CRLF) if line]
 
 
 def lines_of_fork(dialect: Dialect) -> tuple[bytes, ...]:
@@ -84,23 +84,21 @@ def lines_of_fork(dialect: Dialect) -> tuple[bytes, ...]:
     return tuple(lines)
 
 
-def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[UndefinedAction]:
-    """Return the actions of some clients of a new server, where ids begin at 1.
+def undefined_program(chance: Random, lines: tuple[bytes, ...] = ()) -> list[Step]:
+    """Return what some clients of a new server do, where ids begin at 1.
 
     ``lines`` are said by them, besides the usual ones.
     """
     mutate = Mutator(chance)
     # As often as all the others.
     known = _LINES + lines * max(len(_LINES) // max(len(lines), 1), 1)
-    made: list[UndefinedAction] = []
+    made: list[Step] = []
     puts = 1
-    for _ in range(ACTIONS):
+    for _ in range(STEPS):
         client = chance.randrange(CLIENTS)
         kind = chance.random()
         if kind < 0.1:
-            made.append(
-                UndefinedAction(client, b"", mutate.pick(("closes", "resets", "half-closes")))
-            )
+            made.append(Leave.by(client, mutate.pick(_ENDS)))
             continue
         if kind < 0.3:
             data = chance.randbytes(chance.randrange(1, 300))
@@ -114,35 +112,32 @@ def actions(chance: Random, lines: tuple[bytes, ...] = ()) -> list[UndefinedActi
             data = data[:at] + b"\r" + data[at:]
         # Several clients are about the same few jobs, at the same moment perhaps.
         job = max(puts - chance.randrange(RECENT), 1)
-        made.append(UndefinedAction(client, data.replace(b"%d", b"%d" % job)))
+        made.append(message(client, data.replace(b"%d", b"%d" % job)))
         puts += data.count(b"put 0")
     return made
 
 
-def smallest(
-    done: list[UndefinedAction], shows: Callable[[list[UndefinedAction]], bool]
-) -> list[UndefinedAction]:
-    """Return the actions that are needed to show what these do, each with as few lines."""
+def smallest(done: list[Step], shows: Callable[[list[Step]], bool]) -> list[Step]:
+    """Return the steps that are needed to show what these do, each with as few lines."""
     return with_single_lines(needed(done, shows), shows)
 
 
-def with_single_lines(
-    done: list[UndefinedAction], shows: Callable[[list[UndefinedAction]], bool]
-) -> list[UndefinedAction]:
-    """Return actions that send but the first of their lines, where that still shows it."""
+def with_single_lines(done: list[Step], shows: Callable[[list[Step]], bool]) -> list[Step]:
+    """Return steps that send but the first of their lines, where that still shows it."""
     return with_plainer(done, _with_single_line, shows)
 
 
-def _with_single_line(action: UndefinedAction) -> Iterator[UndefinedAction]:
-    if len(action.lines) > 1:
-        yield action._replace(data=action.lines[0] + CRLF)
+def _with_single_line(step: Step) -> Iterator[Step]:
+    lines = lines_of([step])
+    if isinstance(step, Ask) and len(lines) > 1:
+        yield step._replace(text=lines[0] + CRLF)
 
 
 class Survival(NamedTuple):
-    """A target after some actions.
+    """A target after some steps.
 
     ``wrong``: its deviation, if there is one. ``slowest``: the longest time that somebody else had
-    to wait for a reply, in seconds. ``taken``: the number of actions until it was over.
+    to wait for a reply, in seconds. ``taken``: the number of steps until it was over.
     """
 
     wrong: Fate | None
@@ -150,17 +145,22 @@ class Survival(NamedTuple):
     taken: int
 
 
-def survives(target: Target, done: Sequence[UndefinedAction], every: int = EVERY) -> Survival:
-    """Return how a target survives these actions.
+def survives(target: Target, done: Program, every: int = EVERY) -> Survival:
+    """Return how a target survives these steps.
 
     After ``every`` of them, somebody else wants a reply.
     """
-    clients: dict[int, Transport] = {}
+    clients = UnjudgedClients(target)
     slowest, taken = 0.0, 0
     try:
         with target.connect() as bystander:
-            for taken, action in enumerate(done, 1):
-                _take(target, clients, action)
+            for taken, step in enumerate(done, 1):
+                if isinstance(step, Ask):
+                    clients.connect(step.client).send(step.text)
+                elif isinstance(step, Leave):
+                    # That somebody connects and says nothing may be too much, too.
+                    clients.connect(step.client)
+                    clients.leave(step)
                 if taken % every == 0 or taken == len(done):
                     start = time.monotonic()
                     ask(bystander, target.sync_line, target.limits.reply)
@@ -169,23 +169,8 @@ def survives(target: Target, done: Sequence[UndefinedAction], every: int = EVERY
         how = f"another client was not served: {str(error) or type(error).__name__}"
         return Survival(target.fate() or Fate(OutcomeKind.HANGS, how), slowest, taken)
     finally:
-        for client in clients.values():
-            client.close()
+        clients.close()
     return Survival(target.fate(), slowest, taken)
-
-
-def _take(target: Target, clients: dict[int, Transport], action: UndefinedAction) -> None:
-    client = clients.get(action.client)
-    if client is None:
-        client = clients[action.client] = target.connect()
-    if not action.end:
-        client.send(action.data)
-    elif action.end == "half-closes":
-        client.half_close()
-    else:
-        del clients[action.client]
-        end = client.reset if action.end == "resets" else client.close
-        end()
 
 
 def is_wild(transcript: Transcript, profile: Profile) -> bool:
@@ -196,23 +181,24 @@ def is_wild(transcript: Transcript, profile: Profile) -> bool:
     return any(reader.is_quirk or not reader.is_complete for reader in readers)
 
 
-def actions_of(transcript: Transcript) -> list[UndefinedAction]:
-    """Return the actions of a transcript's clients whose results nobody can predict."""
+def steps_of(transcript: Transcript) -> list[Step]:
+    """Return the steps of a transcript's clients whose results nobody can predict."""
     names = list(dict.fromkeys(entry.connection for entry in transcript.entries))
     return [
-        UndefinedAction(names.index(entry.connection), b"", entry.data.decode())
+        Leave.by(names.index(entry.connection), entry.data)
         if entry.direction == "!"
-        else UndefinedAction(names.index(entry.connection), entry.data)
+        else message(names.index(entry.connection), entry.data)
         for entry in transcript.entries
-        if entry.direction == ">"
-        or entry.data in (CLIENT_CLOSES, CLIENT_RESETS, CLIENT_HALF_CLOSES)
+        if entry.direction == ">" or entry.data in CLIENT_ENDS
     ]
 
 
-def told(done: Sequence[UndefinedAction]) -> Transcript:
-    """Return actions as a transcript; nobody has looked at the time."""
+def told(done: Program) -> Transcript:
+    """Return steps as a transcript; nobody has looked at the time."""
     names, transcript = list(islice(letters(), CLIENTS)), Transcript()
-    for action in done:
-        direction: Direction = "!" if action.end else ">"
-        transcript.add(names[action.client], direction, action.end.encode() or action.data, 0.0)
+    for step in done:
+        if isinstance(step, Ask):
+            transcript.add(names[step.client], ">", step.text, 0.0)
+        elif isinstance(step, Leave):
+            transcript.add(names[step.client], "!", step.event, 0.0)
     return transcript

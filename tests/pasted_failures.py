@@ -25,7 +25,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.limits import USUAL
 from conformance.transcript import RESTARTS, NotATranscript, Transcript
 from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
-from fuzz.undefined_input import actions_of, is_wild, survives
+from fuzz.undefined_input import is_wild, steps_of, survives
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.profiles import Profile
 from tests.faults import Case, found_by_tests, newest_with, outcomes, part_of
@@ -110,7 +110,7 @@ def driven_again(
     with contextlib.closing(BuiltIn(profile, fault=fault, binlog=binlog)) as server:
         try:
             if is_wild(transcript, profile):
-                wrong = survives(server, actions_of(transcript)).wrong
+                wrong = survives(server, steps_of(transcript)).wrong
                 return (Agreement.SAME, str(wrong)) if wrong else (Agreement.ALLOWED, "it survives")
             finding = replayed(server, profile, transcript)[1]
         except (Inconclusive, NotTestable) as error:

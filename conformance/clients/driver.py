@@ -8,10 +8,10 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 from conformance.clients.protocol import PREFIX, Answer, DriverError, parse_answer
 from conformance.target.starvation import CpuTime, session
+from conformance.target.vitals import vitals
 from conformance.target.watchdog import new_mark
 
 LONGEST_LINE = 4 << 20
@@ -104,12 +104,8 @@ class Channel:
         return ""
 
     def memory(self) -> int:
-        """Return the most memory that the process had, in bytes; 0 if that cannot be read."""
+        """Return the most memory that the processes had, in bytes; 0 if that cannot be read."""
         return 0
-
-    def cpu(self) -> float:
-        """Return the seconds of processor time that the process used; 0 if that cannot be read."""
-        return 0.0
 
     def cpu_time(self) -> CpuTime:
         """Return how long the driver ran, and waited for a CPU; 0 if that cannot be read."""
@@ -161,21 +157,9 @@ class Driver(Channel):
         return lines[-1][:300] if lines else ""
 
     def memory(self) -> int:
-        """Return the most memory that the process had, in bytes; 0 if that cannot be read."""
-        try:
-            status = Path(f"/proc/{self._process.pid}/status").read_text()
-        except OSError:
-            return 0
-        lines = [line.split() for line in status.splitlines() if line.startswith("VmHWM")]
-        return int(lines[0][1]) << 10 if lines else 0
-
-    def cpu(self) -> float:
-        """Return the seconds of processor time that the process used; 0 if that cannot be read."""
-        try:
-            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Return the most memory that the processes had, in bytes; 0 if that cannot be read."""
+        found = vitals(self._process.pid)
+        return found.memory if found else 0
 
     def cpu_time(self) -> CpuTime:
         """Return how long the processes ran, and waited for a CPU; 0 if that cannot be read."""

@@ -168,7 +168,7 @@ class CasePlayer:
             raise _Stop(Verdict.BLOCKED, f"connect failed: {observed}")
         for question in case.before:
             self._prepare(server, driver, question)
-        memory, cpu = driver.memory(), driver.cpu()
+        memory, cpu = driver.memory(), driver.cpu_time().ran
         server.is_armed = not server.change.leaves
         self._wait = self.timeout * HURRIED if case.hurries else self.timeout
         question, answer = self._first_supported(server, driver, case.ask)
@@ -188,7 +188,7 @@ class CasePlayer:
         ):
             raise _Stop(Verdict.INCONCLUSIVE, "the library reads too slowly to see what it keeps")
         found = self._record(server, driver, question, answer)
-        found = replace(found, growth=driver.memory() - memory, cpu=driver.cpu() - cpu)
+        found = replace(found, growth=driver.memory() - memory, cpu=driver.cpu_time().ran - cpu)
         mismatch = case.check(found)
         if mismatch is None and case.differs is not None:
             mismatch = self._other(case, server, driver, str(answer))

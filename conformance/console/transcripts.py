@@ -27,7 +27,7 @@ from conformance.target.watchdog import take_endings_for_interrupts
 from conformance.transcript import RESTARTS, Claim, NotATranscript, Transcript, rendered
 from conformance.usage import INTERRUPTED, ConsoleCommand, refuse
 from conformance.verdict import GOES_ON, Inconclusive, NotTestable
-from fuzz.undefined_input import actions_of, is_wild, survives
+from fuzz.undefined_input import is_wild, steps_of, survives
 from reference_server.profiles import Profile
 from reports.words import counted
 
@@ -134,7 +134,7 @@ def _replay(transcript: Transcript, options: Options, unsafe: bool) -> int:
         if is_wild(transcript, profile):
             if not (target.exclusive or unsafe):
                 raise NotTestable("these bytes may mean anything: --unsafe sends them all the same")
-            wrong = survives(target, actions_of(transcript)).wrong
+            wrong = survives(target, steps_of(transcript)).wrong
             lost = Finding(len(transcript.entries) - 1, GOES_ON, str(wrong), "must")
             shown, finding, counts = transcript, lost if wrong else None, False
         else:

@@ -20,7 +20,7 @@ from conformance.random_testing.levels import diagnosis_of, firmest
 from conformance.random_testing.replay import Counterexample, lost, program_of, told
 from conformance.random_testing.session import Session
 from conformance.random_testing.shrink_budget import ShrinkBudget
-from conformance.random_testing.steps import Happen, Program, play, waits
+from conformance.random_testing.steps import Happen, Program, waits
 from conformance.target.address import TargetError
 from conformance.target.target import Target
 from conformance.transcript import Entry, Transcript
@@ -272,7 +272,7 @@ class Exploration:
         session = self.session(target)
         program = program_of(found)
         try:
-            play(session, program)
+            session.play(program)
             self.end(session)
         except Violation as violation:
             seen = Counterexample(program, told(violation, target), session.transcript)
@@ -316,7 +316,7 @@ class Exploration:
         session.judge.give_up_at(time.monotonic() + limit)
         found, is_over = None, False
         try:
-            play(session, program, look)
+            session.play(program, look)
             is_over = not session.is_spent and session.judge.oracle.is_settled
         except Violation as violation:
             found = Counterexample(program, told(violation, target), session.transcript)

@@ -14,8 +14,6 @@ from conformance.random_testing.steps import Ask, Happen, Leave, Program, Step, 
 from conformance.target.target import Target
 from conformance.transcript import (
     CLIENT_ENDS,
-    CLIENT_HALF_CLOSES,
-    CLIENT_RESETS,
     CONTINUES,
     GRAIN,
     STOPS,
@@ -99,9 +97,7 @@ def program_of(transcript: Transcript) -> list[Step]:
                     ask = ask._replace(text=text, job=tag)
                 steps.append(ask)
         elif entry.data in CLIENT_ENDS:
-            steps.append(
-                Leave(number, entry.data == CLIENT_HALF_CLOSES, entry.data == CLIENT_RESETS)
-            )
+            steps.append(Leave.by(number, entry.data))
     return steps
 
 

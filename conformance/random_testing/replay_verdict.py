@@ -12,7 +12,6 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.replay import Counterexample, lost, program_of, told
 from conformance.random_testing.session import Session
-from conformance.random_testing.steps import play
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive, NotTestable, TargetLost
@@ -38,7 +37,7 @@ def replayed(
     except TargetLost as error:
         return Transcript(), Finding(-1, error.expected, error.observed, "must")
     try:
-        play(session, program)
+        session.play(program)
     except Violation as violation:
         seen = Counterexample(program, told(violation, target), session.transcript)
         return _told(target, profile, seen)

@@ -17,15 +17,13 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.job_tags import JobTags
 from conformance.random_testing.leftovers import Leftovers
 from conformance.random_testing.snapshot import counted
+from conformance.random_testing.steps import Ask, Leave, Program, Step, Wait
 from conformance.random_testing.traffic import ClientTraffic, SessionClient
 from conformance.target.address import ask, visit
 from conformance.target.cleanup import delete_jobs
 from conformance.target.signals import named
 from conformance.target.target import Target
 from conformance.transcript import (
-    CLIENT_CLOSES,
-    CLIENT_HALF_CLOSES,
-    CLIENT_RESETS,
     RESTARTS,
     Transcript,
 )
@@ -164,6 +162,23 @@ class Session:
 
     # ------------------------------------------------------------ what the clients do
 
+    def play(self, program: Program, look: bool = True) -> None:
+        """Take all steps, and :meth:`finish`; raises Violation or Inconclusive."""
+        for step in program:
+            self.take(step)
+        self.finish(look)
+
+    def take(self, step: Step) -> None:
+        """Take one step; raises Violation or Inconclusive."""
+        if isinstance(step, Ask):
+            self.ask(*step)
+        elif isinstance(step, Leave):
+            self.leave(*step)
+        elif isinstance(step, Wait):
+            self.wait(step.seconds)
+        else:
+            self.happen(step.event)
+
     def ask(
         self,
         number: int,
@@ -243,7 +258,7 @@ class Session:
         # Nobody could tell what became of commands that wait on a connection that is closed.
         half = not reset and (half or not self.judge.oracle.is_handled(client.conn))
         half = half and self._profile.half_close
-        word = CLIENT_RESETS if reset else CLIENT_HALF_CLOSES if half else CLIENT_CLOSES
+        word = Leave(number, half, reset).event
         self.transcript.add(client.letter, "!", word, self.target.clock.time())
         if half:
             oracle = self.judge.oracle

@@ -1,4 +1,4 @@
-"""The steps of a conversation as data, and how to take one.
+"""The steps of a conversation as data.
 
 Steps refer to jobs by the tag of the put that made them, and to connections by a number; so any of
 them can be left out, and the rest still means something.
@@ -7,10 +7,9 @@ them can be left out, and the rest still means something.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from conformance.random_testing.session import Session
+from conformance.transcript import CLIENT_CLOSES, CLIENT_HALF_CLOSES, CLIENT_RESETS
 
 
 class Ask(NamedTuple):
@@ -47,6 +46,16 @@ class Leave(NamedTuple):
     half: bool
     reset: bool = False
 
+    @classmethod
+    def by(cls, client: int, event: bytes) -> Leave:
+        """Return the step that a transcript tells by this event."""
+        return cls(client, event == CLIENT_HALF_CLOSES, event == CLIENT_RESETS)
+
+    @property
+    def event(self) -> bytes:
+        """The event by which a transcript tells it."""
+        return CLIENT_RESETS if self.reset else CLIENT_HALF_CLOSES if self.half else CLIENT_CLOSES
+
 
 class Wait(NamedTuple):
     """Time passes, in seconds."""
@@ -67,22 +76,3 @@ Program = Sequence[Step]
 def waits(program: Program) -> float:
     """Return for how many seconds a program waits."""
     return sum(step.seconds for step in program if isinstance(step, Wait))
-
-
-def play(session: Session, program: Program, look: bool = True) -> None:
-    """Play a program to its end, see :meth:`Session.finish`; raises Violation or Inconclusive."""
-    for step in program:
-        take(session, step)
-    session.finish(look)
-
-
-def take(session: Session, step: Step) -> None:
-    """Take one step; raises Violation or Inconclusive."""
-    if isinstance(step, Ask):
-        session.ask(*step)
-    elif isinstance(step, Leave):
-        session.leave(*step)
-    elif isinstance(step, Wait):
-        session.wait(step.seconds)
-    else:
-        session.happen(step.event)

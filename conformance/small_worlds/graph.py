@@ -90,7 +90,7 @@ class Explorer:
         scene: Scene = pickle.loads(saved)
         seen = look(scene, self._world)
         edges: list[tuple[Action, int]] = []
-        for action in self._alphabet.actions(seen, scene.model, scene.clients()):
+        for action in self._alphabet.actions(seen, scene.model, scene.connected()):
             scene = pickle.loads(saved)
             act(scene, self._world, action, seen, U64)
             key = look(scene, self._world).key

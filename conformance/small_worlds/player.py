@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from conformance.random_testing.steps import Ask, Happen, Leave, Step, Wait
+from conformance.random_testing.unjudged_clients import UnjudgedClients
 from conformance.small_worlds.comparison import DifferentReply, ReplyComparison, with_plain_lines
 from conformance.small_worlds.recording import Turn
 from conformance.small_worlds.world import at_home
@@ -43,7 +44,7 @@ class TourPlayer:
         self._patience = max(target.limits.reply / 4, target.short_timeout())
         self._target = target
         self._comparison = comparison
-        self._transports: dict[int, Transport] = {}
+        self._clients = UnjudgedClients(target)
 
     def play(self, turns: Sequence[Turn]) -> Iterator[Turn]:
         """Play turns, and yield each that came out as written down; raise Unlike, OSError."""
@@ -60,9 +61,9 @@ class TourPlayer:
     def close(self) -> None:
         """End all connections, and delete all that may be left in a tube of our own."""
         limits = self._target.limits
-        for transport in self._transports.values():
+        for transport in self._clients.connected.values():
             transport.hang_up(limits.goodbye)
-        self._transports.clear()
+        self._clients.close()
         if self._own:
             with contextlib.suppress(OSError, EOFError, ProtocolError, ValueError):
                 sweep(self._target, lambda tube: tube.startswith(self._own), limits.clean_up)
@@ -77,26 +78,16 @@ class TourPlayer:
                 for ask in steps
                 if isinstance(ask, Ask)
             ]
-            self._open(step.client).send(at_home(b"".join(said), self._own))
+            self._clients.connect(step.client).send(at_home(b"".join(said), self._own))
         elif isinstance(step, Leave):
-            transport = self._transports[step.client]
-            if step.half:
-                transport.half_close()
-            else:
-                del self._transports[step.client]
-                transport.close()
+            self._clients.leave(step)
         elif isinstance(step, Wait):
             self._target.clock.move(step.seconds)
         elif isinstance(step, Happen):
             self._target.signal(named(step.event.decode()))
 
-    def _open(self, number: int) -> Transport:
-        if number not in self._transports:
-            self._transports[number] = self._target.connect()
-        return self._transports[number]
-
     def _compare(self, number: int, expected: bytes) -> None:
-        transport = self._transports[number]
+        transport = self._clients.connected[number]
         count, replies = expected.count(_CRLF), _Replies(transport, self._target, self._patience)
         came = with_plain_lines(raw := replies.next_bytes())
         while came.count(_CRLF) < count or not came.endswith(_CRLF):
@@ -109,12 +100,12 @@ class TourPlayer:
         self._comparison.check(at_home(expected, self._own), came)
 
     def _await_end(self, number: int) -> None:
-        transport = self._transports.pop(number)
-        with transport:
-            end = time.monotonic() + self._patience
-            while not transport.ended:
-                if transport.receive_within(end - time.monotonic()) or time.monotonic() > end:
-                    raise DifferentReply
+        transport = self._clients.connected[number]
+        end = time.monotonic() + self._patience
+        while not transport.ended:
+            if transport.receive_within(end - time.monotonic()) or time.monotonic() > end:
+                raise DifferentReply
+        self._clients.leave(Leave(number, half=False))
 
 
 def _names_no_job(replies: tuple[int, bytes]) -> bool:

@@ -67,11 +67,11 @@ class TourRecorder:
     @property
     def is_full(self) -> bool:
         """Return whether so much is said or owed that it should be awaited."""
-        return max(self._said, self._scene.unread) > FULL
+        return max(self._said, self._scene.unread()) > FULL
 
     def clients(self) -> dict[int, Client]:
         """Return all clients that are connected, by number."""
-        return self._scene.clients()
+        return self._scene.connected()
 
     def tag(self, id: int) -> int:
         """Return the tag of a job: its id in the model."""
@@ -129,6 +129,6 @@ class TourRecorder:
             self._asked = []
 
     def _end(self, steps: Sequence[Step]) -> None:
-        self.turns.append(Turn(tuple(steps), *self._scene.read(), tuple(self._reached)))
+        self.turns.append(Turn(tuple(steps), *self._scene.read_all(), tuple(self._reached)))
         self._reached = []
         self._said = 0

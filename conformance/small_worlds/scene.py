@@ -10,80 +10,45 @@ from conformance.small_worlds.world import World
 from reference_server.model import Model
 from reference_server.partner import Partner
 from reference_server.profiles import Profile
-from reference_server.state import Client
 
 LOOK = 1000
 """Nanoseconds by which time moves with each event, so that no two timers end at the same time."""
 
 
-class Scene:
-    """A model with some clients, by number.
+class Scene(Partner[int]):
+    """A model with some clients, by number, in a time of its own.
 
     It can be pickled, and goes on from there as often as needed.
     """
 
     def __init__(self, profile: Profile) -> None:
         self._now = 0
-        self._partner: Partner[int] = Partner(Model(profile), self._later)
+        super().__init__(Model(profile), self._later)
 
     def _later(self) -> int:
         self._now += LOOK
         return self._now
 
-    @property
-    def model(self) -> Model:
-        """The model."""
-        return self._partner.model
-
-    def clients(self) -> dict[int, Client]:
-        """Return all clients that are connected, by number."""
-        return self._partner.connected()
-
-    def connect(self, number: int) -> None:
-        """Let a client connect."""
-        self._partner.connect(number)
-
-    def send(self, number: int, data: bytes) -> None:
-        """Let a client, that does not wait, send whole requests."""
-        self._partner.send(number, data)
-
-    def half_close(self, number: int) -> None:
-        """Let a client send nothing more: the server replies to it and hangs up."""
-        self._partner.half_close(number)
-
-    def close(self, number: int) -> None:
-        """Let a client close its connection."""
-        self._partner.close(number)
-
-    def drain(self) -> None:
-        """Let the server accept no more jobs."""
-        self._partner.drain()
-
     def wait(self, nanoseconds: int) -> None:
         """Let time pass."""
         self._now += nanoseconds
-        self._partner.tick()
+        self.tick()
 
-    @property
-    def unread(self) -> int:
-        """The bytes of replies that clients have not read."""
-        return self._partner.unread()
-
-    def read(self) -> tuple[dict[int, bytes], tuple[int, ...]]:
+    def read_all(self) -> tuple[dict[int, bytes], tuple[int, ...]]:
         """Return the new replies of each client that has some, and the clients hung up on."""
         replies, ended = {}, []
-        for number in self._partner.names():
-            if data := self._partner.read(number):
+        for number in self.names():
+            if data := self.read(number):
                 replies[number] = data
-            if self._partner.is_closed(number):
-                self._partner.close(number)
+            if self.is_closed(number):
+                self.close(number)
                 ended.append(number)
         return replies, tuple(ended)
 
 
 def look(scene: Scene, world: World) -> StateView:
     """Return the abstract state of a world."""
-    return view(scene.model, world, scene.clients())
+    return view(scene.model, world, scene.connected())
 
 
 def act(scene: Scene, world: World, action: Action, seen: StateView, gone: int) -> None:

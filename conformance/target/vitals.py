@@ -45,18 +45,19 @@ class VitalsWatch:
         """Look for the last time at a server that is to end; harmless if it is not known."""
         if pid in self._running:
             self._running.discard(pid)
-            self._ended += filter(None, [_together(pid)])
+            self._ended += filter(None, [vitals(pid)])
 
     def look(self) -> list[Vitals]:
         """Return their vital signs; running servers are skipped if they were sampled just now."""
         found, self._ended = self._ended, []
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + EVERY
-            found += filter(None, map(_together, list(self._running)))
+            found += filter(None, map(vitals, list(self._running)))
         return found
 
 
-def _together(pid: int) -> Vitals | None:
+def vitals(pid: int) -> Vitals | None:
+    """Return the vital signs of the processes of a session; None if they cannot be seen."""
     found = [one for folder in processes(pid) if (one := _of(folder, pid)) is not None]
     if not found:
         return None

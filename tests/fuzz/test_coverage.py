@@ -16,7 +16,7 @@ import pytest
 
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.shrink_budget import ShrinkBudget
-from conformance.random_testing.steps import Ask, take
+from conformance.random_testing.steps import Ask
 from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL
@@ -29,6 +29,7 @@ from fuzz.instrumentation import CLASSIC, map_size
 from fuzz.sanitizer_findings import Reports
 from fuzz.scout import Scout, TargetFellSilent
 from fuzz.shared_memory import SharedSegment
+from fuzz.undefined_input import message
 from tests.instrumented import STAGES, edge_of, instrumented_server
 from tests.servers import REFERENCE_COMMAND, changed_server
 from tests.target.test_sanitizers import UBSAN
@@ -158,7 +159,7 @@ def test_an_edge_is_news_once_until_scouts_have_confirmed_it(tmp_path: Path) -> 
         told = []
         for _ in range(2):
             for step in makes_up(session, Random(1)):
-                take(session, step)
+                session.take(step)
             told.append(grey.has_news())
         session.abandon()
     grey.close()
@@ -194,7 +195,7 @@ def test_a_server_that_crashes_is_lost_with_what_it_was_told(tmp_path: Path) -> 
     scout = Scout(target, NoCoverage())
     with pytest.raises(TargetFellSilent) as lost:
         scout.play([PUT, Ask(1, b"touch %d\r\n", job=1)])
-    assert lost.value.done[-1].data == b"put 0 0 120 1\r\na\r\ntouch 1\r\n"
+    assert lost.value.done[-1] == message(1, b"put 0 0 120 1\r\na\r\ntouch 1\r\n")
     scout.restart()
     assert scout.play([PUT])
     scout.close()

@@ -14,7 +14,7 @@ import pytest
 from conformance.oracle.diagnosis import Diagnosis
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.shrink_budget import ShrinkBudget
-from conformance.random_testing.steps import Ask, Program
+from conformance.random_testing.steps import Ask, Program, Step
 from conformance.target.builtin import BuiltIn
 from conformance.verdict import Fate, OutcomeKind
 from fuzz import campaign
@@ -23,7 +23,7 @@ from fuzz.campaign import MakesUp
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
 from fuzz.greybox import GreyBox
-from fuzz.undefined_input import UndefinedAction
+from fuzz.undefined_input import message
 from reference_server.faults import Fault
 from tests.fuzz.test_findings_seen_once import wrong_once
 from tests.fuzz.test_fuzz import Lenient
@@ -36,7 +36,7 @@ class Scouts:
     """The scouts of a grey box who hand on some programs once, and then no more."""
 
     def __init__(self, lines: list[bytes]) -> None:
-        self.lost, self.reported = list[list[UndefinedAction]](), ()
+        self.lost, self.reported = list[list[Step]](), ()
         self._programs: list[Program] = [[Ask(1, line + b"\r\n", apart=True)] for line in lines]
 
     def watch(self, makes_up: MakesUp) -> MakesUp:
@@ -98,12 +98,12 @@ def test_a_crash_that_needs_many_messages_comes_last(
 ) -> None:
     dies = {True: Fate(OutcomeKind.CRASHED, "ended by SIGSEGV"), False: None}
 
-    def survives(_: object, done: list[UndefinedAction], every: int = 1) -> wild.Survival:
+    def survives(_: object, done: list[Step], every: int = 1) -> wild.Survival:
         return wild.Survival(dies[len(done) > 5], 0.0, len(done))
 
     monkeypatch.setattr(wild, "survives", survives)
     scouts = Scouts([b"delete 1 x"])
-    scouts.lost = [[UndefinedAction(1, b"kick 1\r\n")] * 9]
+    scouts.lost = [[message(1, b"kick 1\r\n")] * 9]
     fuzz(scouts, most, tmp_path, told)
     assert told == ["seen", "delete", "kick"][: most + 1]
     assert len(list(tmp_path.glob("unreduced-*"))) == 2 - most

@@ -15,7 +15,7 @@ from conformance.oracle.underspecification import Lines, is_decided
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import kept
-from conformance.random_testing.steps import Ask, Leave, Program, Step, take
+from conformance.random_testing.steps import Ask, Leave, Program, Step
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
@@ -32,7 +32,7 @@ from fuzz.health import GROWN, LEAKED, Health, growth, thinned
 from fuzz.hostile import CaseAuthor, Progress
 from fuzz.mutate import Mutator
 from fuzz.suppression import Suppression
-from fuzz.undefined_input import UndefinedAction, actions, with_single_lines
+from fuzz.undefined_input import lines_of, message, undefined_program, with_single_lines
 from reference_server.faults import FAULTS, Fault
 from reference_server.profiles import NEWEST, PROFILES
 from reference_server.wire import Request, RequestReader
@@ -122,7 +122,7 @@ def _program(seed: int, *inputs: bytes) -> Program:
     steps: list[Step] = []
     for step in CaseAuthor(session, Random(seed), pool, Progress()).steps(200):
         steps.append(step)
-        take(session, step)
+        session.take(step)
     session.abandon()
     target.close()
     return steps
@@ -138,7 +138,7 @@ def _resets(target: Target, shared: bool) -> int:
         session = Exploration(1, shared=shared).session(target)
         for step in CaseAuthor(session, Random(seed), Pool(), Progress()).steps(100):
             count += isinstance(step, Leave) and step.reset
-            take(session, step)
+            session.take(step)
         session.abandon()
     return count
 
@@ -222,12 +222,13 @@ def test_what_others_have_is_left_alone() -> None:
 
 
 def test_several_clients_are_about_the_same_job_where_nothing_is_judged() -> None:
-    made = actions(Random(5))
-    assert made == actions(Random(5))
+    made = undefined_program(Random(5))
+    assert made == undefined_program(Random(5))
     about = {
-        (action.client, line)
-        for action in made
-        for line in action.lines
+        (step.client, line)
+        for step in made
+        if isinstance(step, Ask)
+        for line in lines_of([step])
         if re.fullmatch(rb"(?:delete|peek|touch) ([2-9]|[1-9][0-9]+)", line)
     }
     jobs = [line.split()[1] for _, line in about]
@@ -412,10 +413,10 @@ def test_a_line_is_only_seen_again_if_it_is_not_known(
 
 
 def test_of_what_is_sent_at_once_the_first_line_may_be_enough() -> None:
-    done = [
-        UndefinedAction(1, b"a\r\nb\r\n"),
-        UndefinedAction(2, b"c"),
-        UndefinedAction(1, b"", "closes"),
+    done: list[Step] = [
+        message(1, b"a\r\nb\r\n"),
+        message(2, b"c"),
+        Leave(1, half=False),
     ]
     assert with_single_lines(done, lambda _: False) == done
-    assert with_single_lines(done, lambda _: True) == [UndefinedAction(1, b"a\r\n"), *done[1:]]
+    assert with_single_lines(done, lambda _: True) == [message(1, b"a\r\n"), *done[1:]]

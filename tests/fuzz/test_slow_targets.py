@@ -8,12 +8,13 @@ import pytest
 
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.shrink_budget import ShrinkBudget
+from conformance.random_testing.steps import Step
 from conformance.target.builtin import BuiltIn
 from conformance.verdict import Fate, OutcomeKind
 from fuzz import undefined_input
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
-from fuzz.undefined_input import ACTIONS, EVERY, Survival, UndefinedAction
+from fuzz.undefined_input import EVERY, STEPS, Survival, message, told
 from reference_server.faults import FAULTS
 
 
@@ -21,10 +22,10 @@ from reference_server.faults import FAULTS
 def test_of_many_actions_the_last_are_looked_at_first(
     monkeypatch: pytest.MonkeyPatch, needs: int
 ) -> None:
-    done = [UndefinedAction(1, b"kick %d\r\n" % number) for number in range(ACTIONS)]
+    done: list[Step] = [message(1, b"kick %d\r\n" % number) for number in range(STEPS)]
     due, plays = done[100 : 100 + needs], []
 
-    def survives(_: object, played: list[UndefinedAction], every: int = EVERY) -> Survival:
+    def survives(_: object, played: list[Step], every: int = EVERY) -> Survival:
         plays.append(played)
         if not {*due} <= {*played}:
             return Survival(None, 0.0, len(played))
@@ -40,7 +41,7 @@ def test_of_many_actions_the_last_are_looked_at_first(
         fuzzer.close()
     (filed,) = fuzzer.report.found
     assert filed.is_wild
-    assert [entry.data for entry in filed.transcript.entries] == [action.data for action in due]
+    assert filed.transcript.entries == told(due).entries
     assert len(plays) < (12 if needs < EVERY else 200)
 
 

@@ -12,7 +12,6 @@ import pytest
 from conformance.oracle.reenactment import PreparedTranscript, reenacted
 from conformance.oracle.used_parts import traced
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.steps import take
 from conformance.reading import parse
 from conformance.target.builtin import BuiltIn
 from fuzz.campaign import MakesUp
@@ -45,7 +44,7 @@ def test_faults_that_are_not_met_change_nothing(name: str, makes_up: MakesUp) ->
     with closing(BuiltIn(profile)) as target:
         session = Exploration(1, profile=profile).session(target)
         for step in islice(makes_up(session, Random(1)), STEPS):
-            take(session, step)
+            session.take(step)
         session.finish()
         session.abandon()
     assert spared(PreparedTranscript.of(session.transcript.entries, profile, False), profile)

@@ -13,7 +13,7 @@ from conformance.oracle.states import State
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.session import Session
-from conformance.random_testing.steps import Ask, take
+from conformance.random_testing.steps import Ask
 from conformance.reading import parse
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
@@ -376,7 +376,7 @@ def test_what_says_nothing_is_not_in_the_transcript() -> None:
     target = BuiltIn()
     session = Exploration(1, 1).session(target)
     for text in (b"", b"peek 1\r\n"):
-        take(session, Ask(1, text, apart=True))
+        session.take(Ask(1, text, apart=True))
     session.flush()
     session.abandon()
     target.close()

@@ -14,7 +14,7 @@ from conformance.random_testing import rules
 from conformance.random_testing.delta_debugging import OutOfTime, minimise
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.rules import AnyConversation
-from conformance.random_testing.steps import Ask, Happen, Program, take
+from conformance.random_testing.steps import Ask, Happen, Program
 from conformance.reading import parse
 from conformance.target.address import ask, visit
 from conformance.target.builtin import BuiltIn
@@ -31,7 +31,7 @@ def test_a_program_can_be_made_of_any_bytes() -> None:
     server = BuiltIn()
     session = Exploration(1).session(server)
     for step in ProgramAuthor(session, Choices(bytes(range(256)) * 8), MOVED).steps(50):
-        take(session, step)
+        session.take(step)
     session.finish()
     session.abandon()
     server.close()

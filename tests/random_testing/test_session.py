@@ -11,7 +11,7 @@ import pytest
 from conformance.oracle.judge import Judge, Received
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.steps import Ask, Wait, play
+from conformance.random_testing.steps import Ask, Wait
 from conformance.run.options import Options
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import USUAL
@@ -131,7 +131,7 @@ def _play_delayed_reservation(lateness: float) -> None:
             Ask(2, b"list-tube-used\r\n"),
         )
         try:
-            play(session, program)
+            session.play(program)
         finally:
             session.abandon(before_restart=True)
 
