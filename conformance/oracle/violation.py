@@ -19,7 +19,8 @@ class Violation(Exception):
     """The target did what no state allows; ``expected`` is what the states would have given.
 
     ``mark``: the number that was given to the message that shows it. ``command``: the first word of
-    what was answered, empty if that is not known.
+    what was answered, empty if that is not known. ``requirement``: the one that is broken, where it
+    can be no other.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class Violation(Exception):
         mark: int = 0,
         fate: Fate | None = None,
         command: str = "",
+        requirement: str = "",
     ) -> None:
         self.expected, self.observed = tuple(map(printable, expected)), printable(observed)
         super().__init__(f"expected {' or '.join(self.expected)}, observed {self.observed}")
@@ -36,6 +38,7 @@ class Violation(Exception):
         self.fate = fate
         """The fate of the target, if that is the observation."""
         self.command = command
+        self.requirement = requirement
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -45,7 +48,7 @@ class Violation(Exception):
     @property
     def is_silence(self) -> bool:
         """Tell whether a reply is missing although the target had time to answer."""
-        return self.observed == NOTHING
+        return self.kind[1] == NOTHING
 
     @property
     def is_end(self) -> bool:

@@ -272,12 +272,14 @@ class ConcurrentClients:
                 client = busy[0]
                 missing = THE_END if client.leaving else "a reply"
                 said = f"nothing for {client.name} within {self._limits.reply:g} s"
+                broken = ""
                 if client.leaving and client.may_wait:
                     # It has half-closed: nothing else of it would be awaited.
-                    missing, said = str(TIMED_OUT), f"{said}; it breaks reserve.half-closed"
+                    missing, broken = str(TIMED_OUT), "reserve.half-closed"
                 ends = client.leaving and (client.may_wait or not client.asked)
                 kind = NotEnded if ends else Violation
-                raise kind([missing], said, self.transcript.last_of(client.name))
+                mark = self.transcript.last_of(client.name)
+                raise kind([missing], said, mark, requirement=broken)
 
     def _queue_up(self) -> None:
         """Let clients wait where they may, for a few jobs or as many as there are clients."""

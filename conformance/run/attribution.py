@@ -186,4 +186,7 @@ def _explanation(blame: Blame, broken: set[str], explained: Mapping[object, str]
         return known
     if blame.key in explained:
         return explained[blame.key]
+    if blame.step.kind is OutcomeKind.NO_REPLY and IN_STEP in broken:
+        # It may have been sent behind something else.
+        return IN_STEP
     return blame.suspects[0] if len(blame.suspects) == 1 else ""

@@ -54,6 +54,7 @@ def test_any_overlap(
             step = step_of(violation)
             deviation = Deviation(expected, observed, mark, conclusive=True, step=step)
             deviation.whole = crowd.whole(violation)
+            deviation.suspects = (violation.requirement,) if violation.requirement else ()
             deviation.de_facto = isinstance(violation, (NotReleased, Misplaced))
             if not isinstance(violation, (NotReleased, Misplaced, NotEnded)):
                 raise deviation from violation

@@ -74,7 +74,7 @@ def test_a_crowd_names_the_cause_where_the_end_of_who_waits_is_not_seen() -> Non
         # In some of them, nobody waits when all leave.
         _play(server, range(50), tidy=False)
     assert raised.value.expected == (str(TIMED_OUT),)
-    assert raised.value.observed.endswith("it breaks reserve.half-closed")
+    assert raised.value.requirement == "reserve.half-closed"
 
 
 def test_crowds_on_a_server_that_is_slow_and_sends_single_bytes() -> None:
@@ -173,7 +173,7 @@ def _overlapped(model: type[Model], examples: int) -> Deviation:
 
 def test_what_half_closing_shows_hides_nothing_else() -> None:
     deviation = _overlapped(_TwoFaults, 200)
-    assert "reserve.half-closed" not in str(deviation)
+    assert deviation.suspects == ()
 
 
 def test_what_half_closing_shows_is_told_if_nothing_else_is_wrong() -> None:
@@ -183,4 +183,4 @@ def test_what_half_closing_shows_is_told_if_nothing_else_is_wrong() -> None:
     assert str(deviation).endswith(
         "clients at work; not made small, as what overlaps is not the same twice"
     )
-    assert "reserve.half-closed" in str(deviation)
+    assert deviation.suspects == ("reserve.half-closed",)

@@ -123,6 +123,12 @@ def test_an_owner_of_level_de_facto_breaks_no_must() -> None:
         ),
         # A directed test has failed in the same way.
         (_fails("kick.bound"), (), "kick.bound"),
+        # Who drops what is sent behind something else gives no reply to it.
+        (
+            _fails("protocol.serial-replies", "", Step(OutcomeKind.NO_REPLY, "use", ("USING",))),
+            (),
+            "protocol.serial-replies",
+        ),
         # Only one requirement explains it.
         (None, (TOTAL,), TOTAL),
         # Nothing explains it.
