@@ -152,6 +152,9 @@ class Exchange:
                 if not self._role.waits or (came and came not in self._role.answers):
                     self._blame(deviation)
                 deviation.step = replace(deviation.step, words=tuple(sorted({*words})))
+                if came and _is_of_another_command(came, {*words}):
+                    # Its time is not that of the reply to this command.
+                    deviation.suspects = (IN_STEP,)
                 raise
         return self._arrival
 

@@ -171,7 +171,7 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
 
     Which error a malformed line gets is the very matter of some tests.
     """
-    if blame.step.kind is not OutcomeKind.WRONG_REPLY or _is_random(test):
+    if not blame.step.came or _is_random(test):
         return ""
     is_of_errors = any(
         slug.startswith("error.") or slug.endswith(_REFUSED) for slug in test.requirements

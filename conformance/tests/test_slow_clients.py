@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.exchange import Role
 from conformance.dialogue.growth import LONG, Dialogue
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
@@ -160,5 +161,6 @@ def test_bodies_that_come_in_pieces_from_many_clients_are_not_mixed(
                 del left[producer]
     for first, own in zip(begun, bodies, strict=True):
         for number, body in enumerate(own):
-            job = int(first.nth(number).reply("INSERTED").args[0])
+            inserted = first.nth(number, Role("protocol.any-segmentation")).reply("INSERTED")
+            job = int(inserted.args[0])
             client.peek(job).expect(FOUND(job, body))

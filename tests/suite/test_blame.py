@@ -11,6 +11,9 @@ from conformance.random_testing.exploration import Exploration
 from conformance.run import runner as running
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import USUAL
+from conformance.tests.test_deadline_soon import (
+    test_the_exchange_of_seed_001 as the_exchange_of_seed_001,
+)
 from conformance.usual_answers import IN_STEP
 from conformance.verdict import Deviation
 from fuzz.test_hostile import CORPUS
@@ -88,6 +91,16 @@ class _RemembersNothing(Model):
 def test_where_no_job_is_remembered_nothing_is_wrong_with_how_often_it_was_buried() -> None:
     wrong, fine = "persistence.put", "persistence.buries"
     assert _blamed(Fault("", "other", _RemembersNothing), wrong, fine) == {wrong}
+
+
+def test_a_reply_to_another_command_is_out_of_step_and_not_too_early() -> None:
+    one = next(case for case in cases() if case.test is the_exchange_of_seed_001)
+    fault = Fault("", "other", reader=OneAtATime)
+    with contextlib.closing(BuiltIn(fault=fault, limits=replace(USUAL, reply=0.5))) as server:
+        server.probe()
+        error = running.run(one.test, one.arguments, server).error
+    assert isinstance(error, Deviation)
+    assert (error.step.came, error.suspects) == ("DELETED", (IN_STEP,))
 
 
 def test_known_bytes_that_are_dropped_are_explained_by_what_is_known_of_pipelines() -> None:

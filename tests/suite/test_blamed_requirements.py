@@ -156,8 +156,11 @@ def test_failures_at_no_certain_command_do_not_explain_each_other(kind: OutcomeK
     assert owned.blocked == {"bury.fifo": "kick.kicked"}
 
 
-def test_a_reply_that_other_commands_get_is_out_of_step_where_replies_are() -> None:
-    foreign = Step(OutcomeKind.WRONG_REPLY, "reserve", ("RESERVED",), "INSERTED")
+@pytest.mark.parametrize("kind", [OutcomeKind.WRONG_REPLY, OutcomeKind.TOO_EARLY])
+def test_a_reply_that_other_commands_get_is_out_of_step_where_replies_are(
+    kind: OutcomeKind,
+) -> None:
+    foreign = Step(kind, "reserve", ("RESERVED",), "INSERTED")
     (alone,) = _attributed(_fails("bury.fifo", "", foreign, IN_STEP))
     assert alone.blocked == {}
     for owner in ("", "reserve.reserved"):
