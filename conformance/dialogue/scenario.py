@@ -18,8 +18,8 @@ from conformance.target.resources import Resources
 from conformance.target.starvation import Starvation
 from conformance.target.target import Target
 from conformance.target.traits import TUBE_COMMANDS
-from conformance.transcript import CLIENT_ENDS, RESTARTS, TARGET_CLOSES, Transcript, letters
-from conformance.usual_answers import CLOSES, IN_STEP
+from conformance.transcript import RESTARTS, Transcript, letters
+from conformance.usual_answers import IN_STEP
 from conformance.verdict import Deviation, Fate, NotApplicable, NotTestable, OutcomeKind, TargetLost
 from reference_server.wire import ProtocolError
 
@@ -244,38 +244,10 @@ class Scenario:
         found = (connection.extra_reply() for connection in self._connections)
         return next((deviation for deviation in found if deviation), None)
 
-    def early_loss(self) -> str | None:
-        """Return who has ended the target, if it closed connections before the last command.
-
-        That is the end of another client, if nothing came between, or what was tested (empty); None
-        if neither is seen.
-        """
-        entries = [one for one in self.transcript.entries if one.direction != "+"]
-        last = max((place for place, one in enumerate(entries) if one.direction == ">"), default=0)
-        left = {one.connection for one in entries if one.data in CLIENT_ENDS}
-        lost = [
-            place
-            for place, one in enumerate(entries[:last])
-            if one.data == TARGET_CLOSES and one.connection not in left
-        ]
-        if lost and lost[0] > 0 and entries[lost[0] - 1].data in CLIENT_ENDS:
-            return CLOSES
-        names = {entries[place].connection for place in lost}
-        return (
-            "" if any(one.has_tested and one.name in names for one in self._connections) else None
-        )
-
-    def suspects_of_loss(self) -> tuple[str, ...]:
-        """Return who else may have ended the target since its last reply: a client that has left.
-
-        Or what was tested (empty), if time has passed.
-        """
-        entries = self.transcript.entries
-        replied = max((n for n, one in enumerate(entries) if one.direction == "<"), default=0)
-        since = entries[replied:]
-        if any(one.data in CLIENT_ENDS for one in since):
-            return (CLOSES,)
-        return ("",) if any(one.direction == "+" for one in since) else ()
+    @property
+    def tested(self) -> frozenset[str]:
+        """The connections on which a command under test was sent."""
+        return frozenset(one.name for one in self._connections if one.has_tested)
 
     def abandon(self) -> None:
         """End all connections to a target that is lost, without waiting for it."""

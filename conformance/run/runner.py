@@ -11,6 +11,7 @@ from conformance.printable import printable
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.snapshot import Unanswered
 from conformance.run.assertions import as_deviation
+from conformance.run.blame_for_losses import owner_of_loss, suspects_of_loss
 from conformance.run.suspected_flake import SuspectedFlake, suspect_flake
 from conformance.target.address import TargetError
 from conformance.target.command_rate import COMMAND_RATE
@@ -189,11 +190,12 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     if isinstance(outcome.error, TargetLost):
         if isinstance(exploration := arguments.get("exploration"), Exploration):
             exploration.show_last(scenario.transcript)
-        if (owner := scenario.early_loss()) is not None:
+        entries = scenario.transcript.entries
+        if (owner := owner_of_loss(entries, scenario.tested)) is not None:
             # It was lost before the test observed what it had done.
             outcome.error.owner = owner
         elif "exploration" not in arguments:
-            outcome.error.suspects = scenario.suspects_of_loss()
+            outcome.error.suspects = suspects_of_loss(entries)
         # The text does not say that a server outlives exhaustion.
         outcome.error.de_facto |= scenario.exhausts
     if outcome.error is not None:

@@ -1,0 +1,39 @@
+"""The blame for a lost target, as far as the messages of the test that lost it show."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+from conformance.transcript import CLIENT_ENDS, TARGET_CLOSES, Entry
+from conformance.usual_answers import CLOSES
+
+
+def owner_of_loss(entries: Sequence[Entry], tested: Container[str]) -> str | None:
+    """Return the requirement that was broken before the last command; None if none is seen to be.
+
+    The target has closed a connection then: right after the end of another client, or after a
+    command under test on one of the connections ``tested`` (empty).
+    """
+    messages = [one for one in entries if one.direction != "+"]
+    last = max((place for place, one in enumerate(messages) if one.direction == ">"), default=0)
+    left = {one.connection for one in messages if one.data in CLIENT_ENDS}
+    lost = [
+        place
+        for place, one in enumerate(messages[:last])
+        if one.data == TARGET_CLOSES and one.connection not in left
+    ]
+    if lost and lost[0] > 0 and messages[lost[0] - 1].data in CLIENT_ENDS:
+        return CLOSES
+    return "" if any(messages[place].connection in tested for place in lost) else None
+
+
+def suspects_of_loss(entries: Sequence[Entry]) -> tuple[str, ...]:
+    """Return what may have ended the target since its last reply, but for the last command.
+
+    That is the end of a client, or what was tested (empty) if time has passed.
+    """
+    replied = max((place for place, one in enumerate(entries) if one.direction == "<"), default=0)
+    since = entries[replied:]
+    if any(one.data in CLIENT_ENDS for one in since):
+        return (CLOSES,)
+    return ("",) if any(one.direction == "+" for one in since) else ()
