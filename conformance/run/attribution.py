@@ -148,8 +148,9 @@ def _attributed(
     owner = blame.owner
     if known := _known_reply(test, blame, broken):
         owner = known
-    elif owner and owner not in broken:
-        # A directed test may have failed in the same way: that is its requirement.
+    elif owner and owner not in broken | RANDOM:
+        # A directed test may have failed in the same way: that is its requirement. What only
+        # happens among other tests was tried alone before.
         unexplained = blame.suspects[0] if blame.step.kind.is_loss and blame.suspects else owner
         owner = explained.get(blame.key, unexplained)
     elif not owner and _is_random(test):

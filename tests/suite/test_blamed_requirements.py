@@ -29,6 +29,7 @@ from conformance.usual_answers import (
     DRAINING,
     DRAINS,
     IN_STEP,
+    OVERLAP,
     answer_to_malformed,
 )
 from conformance.verdict import (
@@ -197,6 +198,14 @@ def test_a_loss_at_a_command_that_works_is_that_of_what_went_before() -> None:
         _fails("stats-job.ok", "", lost), _fails("bury.fifo", "stats-job.ok", lost, "")
     )
     assert found.blocked == {"bury.fifo": "stats-job.ok"}
+
+
+def test_a_loss_that_needs_other_tests_is_not_that_of_a_single_command() -> None:
+    lost = Step(OutcomeKind.CRASHED, "stats-job")
+    _, found = _attributed(
+        _fails("stats-job.bad-format", "", lost), _fails("bury.fifo", OVERLAP, lost)
+    )
+    assert found.blocked == {"bury.fifo": OVERLAP}
 
 
 def test_all_losses_at_one_command_have_one_cause() -> None:
