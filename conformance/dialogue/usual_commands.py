@@ -12,6 +12,7 @@ from conformance.dialogue.schedule import Timeline
 from conformance.oracle.underspecification import Lines
 from conformance.target.target import Target
 from conformance.usual_answers import (
+    IN_STEP,
     answer_about_tube,
     answer_to_delete,
     answer_to_put,
@@ -356,6 +357,12 @@ class UsualCommands(ABC):
     def is_in_step(self) -> None:
         """Expect that the target understands what is sent next as a command, and answers it."""
         self.raw(self.ping).expect(self.pong)
+
+    def takes_pipelines(self) -> None:
+        """Expect in the set-up that each of several commands in one go is answered."""
+        both = self.raw(self.ping * 2, replies=2, role=Role(IN_STEP))
+        both.reply(self.pong.word)
+        both.nth(1, Role(IN_STEP)).reply(self.pong.word)
 
     def reserve(self) -> Exchange:
         """Observe which job comes next; do not wait for one, if the profile allows that."""

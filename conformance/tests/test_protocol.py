@@ -4,6 +4,7 @@ import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.exchange import Role
 from conformance.dialogue.scenario import Connect
 from conformance.oracle.underspecification import is_free
 from conformance.verdict import Deviation, NotApplicable
@@ -39,6 +40,20 @@ def test_replies_come_in_the_order_of_the_commands(connect: Connect, tube: str) 
     begin.nth(1).expect(WATCHING(2))
     begin.nth(2).any_reply()
     begin.nth(3).expect(WATCHING(1))
+
+
+@requirement(
+    "protocol.serial-replies",
+    "For each connection, the server processes commands serially in the order in which they "
+    "were received and sends responses in the same order.",
+)
+def test_commands_behind_a_reserve_that_does_not_wait_are_answered(client: Connection) -> None:
+    line = b"reserve-with-timeout 0\r\n"
+    client.needs(line)
+    begin = client.raw((line + client.ping) * 3, replies=6)
+    for number in (0, 2, 4):
+        begin.nth(number, Role("reserve.timeout-zero", waits=True)).reply("TIMED_OUT")
+        begin.nth(number + 1).expect(client.pong)
 
 
 @requirement(

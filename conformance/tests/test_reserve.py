@@ -282,6 +282,7 @@ def test_a_job_of_a_tube_that_is_not_watched_is_not_given(
 def test_commands_behind_a_pending_reserve_wait_too(
     worker: Connection, producer: Connection
 ) -> None:
+    worker.takes_pipelines()
     begin = worker.raw(b"reserve\r\nlist-tube-used\r\n", replies=2)
     producer.linger()
     begin.is_pending()
