@@ -80,6 +80,7 @@ def test_a_list_is_whole_however_long_it_is(
             return f"lists of less than {size:,} bytes"
         more = [new_tube().ljust(length, "n") for _ in range(size // (length + 3) + 1 - len(tubes))]
         client.go_to(*(f"watch {tube}" for tube in more))
+        client.confirm(f"stats-tube {more[-1]}", "OK", "watch.creates-tube")
         tubes += more
         if wrong := _wrong_list(verb, client.send(verb).names(), tubes):
             raise wrong

@@ -13,6 +13,7 @@ def test_list_tubes_lists_all_tubes_once(client: Connection, new_tube: NewTube) 
     tubes = [new_tube() for _ in range(5)]
     for tube in tubes:
         client.watch(tube)
+        client.confirm(f"stats-tube {tube}", "OK", "watch.creates-tube")
     names = client.tested.tubes()
     for tube in [client.tube, *tubes]:
         assert names.count(tube) == 1

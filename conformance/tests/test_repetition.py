@@ -12,6 +12,7 @@ from conformance.dialogue.schedule import Timeline
 from conformance.random_testing.budget import Budget
 from conformance.target.target import Target
 from conformance.tests.test_stats_counters import COUNTED
+from reference_server.commands import COMMANDS
 from reference_server.wire import (
     BURIED,
     CRLF,
@@ -208,10 +209,16 @@ def test_stats_counts_what_is_said_again_and_again(
     lines = [line.format(tube=client.tube, ready=ready, reserved=reserved) for line in AGAIN[verb]]
     requests = [line.encode() + CRLF for line in lines] * SOME
     roles = [client.usual_role(line) for line in lines] * SOME
+    # What is said between them must succeed, or they would wait.
+    said = [line.split()[0] for line in lines]
+    words = [COMMANDS[one].replies[0] if one != verb else "" for one in said] * SOME
     before, budget = client.stats().number(f"cmd-{verb}"), Budget(SECONDS)
     for _ in budget.turns(TIMES // SOME):
-        for exchange in client.each(requests, roles):
-            exchange.any_reply()
+        for exchange, word in zip(client.each(requests, roles), words, strict=True):
+            if word:
+                exchange.reply(word)
+            else:
+                exchange.any_reply()
     counted = client.stats().number(f"cmd-{verb}") - before
     surplus = counted - SOME * budget.begun
     assert 0 <= surplus <= (OWN if verb in ("stats", server.sync_verb) else 0)

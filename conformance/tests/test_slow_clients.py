@@ -163,4 +163,4 @@ def test_bodies_that_come_in_pieces_from_many_clients_are_not_mixed(
         for number, body in enumerate(own):
             inserted = first.nth(number, Role("protocol.any-segmentation")).reply("INSERTED")
             job = int(inserted.args[0])
-            client.peek(job).expect(FOUND(job, body))
+            client.send(f"peek {job}").expect(FOUND(job, body))

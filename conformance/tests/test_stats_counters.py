@@ -203,6 +203,7 @@ def test_stats_counts_tubes(alone: None, client: Connection, new_tube: NewTube) 
     before = client.stats().number("current-tubes")
     for tube in (new_tube(), new_tube()):
         client.watch(tube)
+        client.confirm(f"stats-tube {tube}", "OK", "watch.creates-tube")
     client.use(tube)
     assert client.stats().number("current-tubes") - before == 2
 

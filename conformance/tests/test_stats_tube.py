@@ -39,6 +39,7 @@ def test_stats_tube_tells_the_last_pause(client: Connection) -> None:
 )
 def test_stats_tube_has_all_its_keys(client: Connection, profile: Profile) -> None:
     keys = told_keys("stats-tube", TUBE_KEYS, profile)
+    client.put(b"a")
     stats = client.tested.stats_tube()
     assert sorted(keys - set(stats)) == []
     assert [key for key in keys - {"name"} if stats.number(key) < 0] == []
@@ -50,6 +51,7 @@ def test_stats_tube_has_all_its_keys(client: Connection, profile: Profile) -> No
     "these keys",
 )
 def test_stats_tube_is_yaml(client: Connection) -> None:
+    client.put(b"a")
     client.send(f"stats-tube {client.tube}").is_yaml()
 
 
