@@ -56,5 +56,5 @@ def test_reserve_job_does_not_ask_for_a_watched_tube(client: Connection, new_tub
 )
 def test_reserve_job_of_a_reserved_job(client: Connection, other: Connection) -> None:
     job = client.put_and_reserve()
-    client.reserve_job(job).expect(NOT_FOUND)
-    other.reserve_job(job).expect(NOT_FOUND)
+    client.send(f"reserve-job {job}").expect(NOT_FOUND)
+    other.send(f"reserve-job {job}").expect(NOT_FOUND)

@@ -7,7 +7,7 @@ from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import NewTube
 from conformance.dialogue.schedule import Timeline
 from reference_server.profiles import Profile
-from reference_server.wire import NOT_FOUND, RESERVED
+from reference_server.wire import RESERVED
 
 JOB_KEYS = {
     *("id", "tube", "state", "pri", "age", "delay", "ttr", "time-left", "file", "reserves"),
@@ -271,7 +271,7 @@ def test_commands_that_fail_do_not_count(
 ) -> None:
     job = client.put_and_reserve()
     arguments = {"release": " 0 0", "bury": " 0"}.get(verb, "")
-    other.prepare(f"{verb} {job}{arguments}").expect(NOT_FOUND)
+    other.confirm(f"{verb} {job}{arguments}", "NOT_FOUND", f"{verb}.not-found")
     client.kick(1)
     stats = client.stats_job(job)
     told = [key for key in COUNTERS if f"stats-job.{key}" not in profile.lacks]
