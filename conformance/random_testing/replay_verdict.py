@@ -12,10 +12,14 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.levels import diagnosis_of
 from conformance.random_testing.replay import Counterexample, lost, program_of, told
 from conformance.random_testing.session import Session
+from conformance.random_testing.steps import waits
 from conformance.target.target import Target
 from conformance.transcript import Transcript
 from conformance.verdict import Inconclusive, NotTestable, TargetLost
 from reference_server.profiles import Profile
+
+LONGEST = 600.0
+"""Seconds that a replay waits in all, where nobody can move the clock of the target."""
 
 
 def replayed(
@@ -27,6 +31,8 @@ def replayed(
     ``unsafe``; raises Unsafe where that is impossible.
     """
     program, home = program_of(transcript), b""
+    if not target.clock.movable and (seconds := waits(program)) > LONGEST:
+        raise NotTestable(f"it waits for {seconds:,.0f} s, which needs a clock that can be moved")
     if not (target.exclusive or unsafe):
         if not profile.has_tubes:
             raise NotTestable("without tubes, this server has one queue for the jobs of all")

@@ -113,6 +113,15 @@ def test_a_line_that_may_touch_what_belongs_to_others_is_refused(
     assert server.seen() == before
 
 
+def test_a_wait_that_nobody_lives_through_is_refused(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "A > list-tube-used\\r\\n\nA < USING default\\r\\n\n+ 3000000s\nA > list-tubes\\r\\n\n"
+    assert _replay(tmp_path, server, text) == 4
+    refused = ": it waits for 3,000,000 s, which needs a clock that can be moved\n"
+    assert refused in capsys.readouterr().err
+
+
 def test_a_body_may_come_in_pieces(server: Server, tmp_path: Path) -> None:
     put = (
         "A > put 0 0 60 9\\r\\n\nA > one\\r\\n\nA > two\\r\\nreserve\\r\\n\nA < INSERTED 1\\r\\n\n"
