@@ -155,6 +155,8 @@ def _attributed(
         owner = explained.get(blame.key, unexplained)
     elif not owner and _is_random(test):
         owner = _explanation(blame, broken, explained)
+    elif not owner and blame.step.kind.is_loss:
+        owner = next((slug for slug in blame.suspects if slug in broken - {*test.requirements}), "")
     if not owner:
         return Attribution(test, {})
     blocked = {slug: owner for slug in test.requirements if slug != owner}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from conformance.transcript import CLIENT_ENDS, TARGET_CLOSES, Entry
-from conformance.usual_answers import CLOSES
+from conformance.transcript import CLIENT_ENDS, RESTARTS, TARGET_CLOSES, Entry
+from conformance.usual_answers import CLOSES, COMES_BACK
 
 
 def owner_of_loss(entries: Sequence[Entry], tested: Container[str]) -> str | None:
@@ -30,8 +30,10 @@ def owner_of_loss(entries: Sequence[Entry], tested: Container[str]) -> str | Non
 def suspects_of_loss(entries: Sequence[Entry]) -> tuple[str, ...]:
     """Return what may have ended the target since its last reply, but for the last command.
 
-    That is the end of a client, or what was tested (empty) if time has passed.
+    That is a restart, the end of a client, or what was tested (empty) if time has passed.
     """
+    if entries and (entries[-1].direction, entries[-1].data) == ("!", RESTARTS):
+        return (COMES_BACK,)
     replied = max((place for place, one in enumerate(entries) if one.direction == "<"), default=0)
     since = entries[replied:]
     if any(one.data in CLIENT_ENDS for one in since):

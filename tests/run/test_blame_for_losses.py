@@ -36,6 +36,7 @@ def test_who_has_lost_a_target_before_the_last_command(messages: str, owner: str
         ("A > stats\\r\\n\n", ()),
         ("+ 2s\nA > stats\\r\\n\n", ("",)),
         ("B ! closes\n+ 2s\nA > stats\\r\\n\n", (CLOSES,)),
+        ("B ! closes\n! restarts\n", ("persistence.put",)),
         # It has answered since.
         ("B ! closes\nA > use a\\r\\n\nA < USING a\\r\\n\nA > stats\\r\\n\n", ()),
     ],

@@ -200,6 +200,17 @@ def test_a_loss_at_a_command_that_works_is_that_of_what_went_before() -> None:
     assert found.blocked == {"bury.fifo": "stats-job.ok"}
 
 
+@pytest.mark.parametrize("suspect", [CLOSES, "persistence.put"])
+def test_a_loss_that_a_broken_requirement_explains_is_no_matter_of_the_test(suspect: str) -> None:
+    lost = Step(OutcomeKind.CRASHED)
+    (alone,) = _attributed(_fails("bury.fifo", "", lost, suspect))
+    assert alone.blocked == {}
+    own, found = _attributed(
+        _fails(suspect, "", lost, suspect), _fails("bury.fifo", "", lost, suspect)
+    )
+    assert (own.blocked, found.blocked) == ({}, {"bury.fifo": suspect})
+
+
 def test_a_loss_that_needs_other_tests_is_not_that_of_a_single_command() -> None:
     lost = Step(OutcomeKind.CRASHED, "stats-job")
     _, found = _attributed(
