@@ -305,10 +305,11 @@ SERVERS: Mapping[str, Fault] = {
     "silent at touch": silent_at("touch"),
     "silent at peek-buried": silent_at("peek-buried"),
     "kicks no delayed jobs": Fault("", "other", _KickKicksBuried),
-    "no ttr ends": Fault("", "other", _NoTtrEnds),
     "repeats a reply": Fault("", "other", _RepeatsInserted),
     "wrong order": FAULTS["priorities-are-compared-as-if-they-had-31-bits"],
 }
+TIMED_SERVERS: Mapping[str, Fault] = {"no ttr ends": Fault("", "other", _NoTtrEnds)}
+"""Servers that are wrong where time passes only."""
 SECTIONS = ("use", "put", "kick", "bury", "touch", "peek")
 LIMITS = Limits(reply=2.0, alive=2.0, arrival=(0.0,))
 
@@ -334,7 +335,7 @@ def _traits(name: str) -> Traits:
 
 
 def _fault(name: str) -> Fault:
-    return SERVERS.get(name) or FAULTS[name]
+    return SERVERS.get(name) or TIMED_SERVERS.get(name) or FAULTS[name]
 
 
 def _verdicts(name: str, chosen: Sequence[Case]) -> dict[str, Verdict]:

@@ -21,7 +21,7 @@ from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES
 from reference_server.state import Client, Job, JobState
 from reference_server.wire import CRLF, Reply, Request, RequestReader
-from tests.faults import Case, cases, outcomes
+from tests.faults import PATIENT, Case, cases, outcomes
 
 DELETES = ("delete.ready", "delete.delayed", "delete.buried", "delete.reserved-by-client")
 KICKS = ("kick.kicked", "kick.bound", "kick.count", "kick.buried-only-if-any")
@@ -49,7 +49,7 @@ def reader(kind: type[RequestReader]) -> Fault:
 def blamed_by(fault: Fault, chosen: Callable[[Case], bool]) -> set[str]:
     """Return the requirements that some tests blame."""
     found: set[str] = set()
-    for case, outcome in outcomes(fault, chosen, silence=0.5):
+    for case, outcome in outcomes(fault, chosen, silence=PATIENT):
         if isinstance(outcome.error, Deviation):
             found |= {outcome.error.owner} if outcome.error.owner else case.slugs
         elif outcome.error is not None:
