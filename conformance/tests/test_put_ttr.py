@@ -21,7 +21,7 @@ from reference_server.wire import (
 def test_the_ttr_is_counted_from_the_reservation(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a", ttr=2)
+    job = client.put(b"a", pri=1, ttr=2)
     clock.advance(2)
     client.hold(job)
     same = client.put_and_reserve(ttr=2)
@@ -41,7 +41,7 @@ def test_a_second_reservation_has_the_whole_ttr(
 ) -> None:
     job = client.put_and_reserve(ttr=2)
     clock.advance(1)
-    client.release(job)
+    client.release(job, pri=1)
     client.hold(job)
     same = client.put_and_reserve(ttr=2)
     clock.advance(1)
@@ -151,8 +151,9 @@ def test_a_ttr_of_zero_becomes_one(client: Connection) -> None:
 def test_a_ttr_of_zero_lasts_a_second(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    job = client.tested.put(b"a", ttr=0)
+    job = client.tested.put(b"a", pri=1, ttr=0)
     client.hold(job)
+    assert other.state_of(job) == "reserved"
     same = client.put_and_reserve(ttr=1)
     clock.advance(1)
     other.comes_back(same)

@@ -21,7 +21,7 @@ from reference_server.wire import (
 def test_a_job_reserved_by_id_times_out_too(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a", ttr=2)
+    job = client.put(b"a", pri=1, ttr=2)
     client.reserve_job(job).reply("RESERVED")
     same = client.put_and_reserve(ttr=2)
     clock.advance(1)
