@@ -319,7 +319,7 @@ class Fuzzer:
         if (end := next(filter(self._is_wrong, ends(done)), None)) is not None:
             self._go_wild(end)
             return
-        first = self._keep_unreduced(wild.told(done))
+        first = self._keep_unreduced(wild.transcript_of(done))
 
         def later() -> None:
             self._go_wild(done)
@@ -346,7 +346,7 @@ class Fuzzer:
         self._pool.known.learn(wild.lines_of(done))
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
         seen_again = f"reproduced {seen} of {REPLAYS}"
-        shown = wild.told(done)
+        shown = wild.transcript_of(done)
         diagnosis = Diagnosis(GOES_ON, str(wrong), behind=last_command(shown.entries), fate=wrong)
         self._add(diagnosis, shown, seen_again, is_wild=True)
 

@@ -15,7 +15,7 @@ from conformance.target.sanitizers import SanitizerReport
 from conformance.target.target import Target
 from fuzz.coverage import NoCoverage
 from fuzz.scout import Scout, TargetFellSilent
-from fuzz.undefined_input import told
+from fuzz.undefined_input import transcript_of
 
 _TRIES = 150
 """Times that a program is played, on a new server, to make it small."""
@@ -46,7 +46,7 @@ class Reports:
         if self._folder is None:
             return f"the target has printed: {report.head}"
         again = report.kind in self._printed(self._smallest(report.kind, program))
-        (remark,) = remarks([report], told(self._done), self._folder)
+        (remark,) = remarks([report], transcript_of(self._done), self._folder)
         return remark if again else f"{remark}; a new server did not print it again"
 
     def _smallest(self, kind: str, program: Program) -> Program:

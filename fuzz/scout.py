@@ -139,7 +139,7 @@ class Scout:
 
     def _listen(self) -> None:
         self._settle()
-        for number, transport in self._clients.connected.items():
+        for number, transport in self._clients.transports.items():
             self._hear(number, transport)
 
     def _compare(self, end: int, steps: Sequence[Step]) -> None:
@@ -179,15 +179,15 @@ class Scout:
         """Send what a client says in one go."""
         number, data = self._sending, bytes(self._unsent)
         self._unsent.clear()
-        if number not in self._clients.connected or not data:
+        if number not in self._clients.transports or not data:
             return
         self.done.append(message(number, data))
-        self._clients.connected[number].send(data)
+        self._clients.transports[number].send(data)
         self._comparison.send(number, data)
 
     def _leave(self, leave: Leave) -> None:
         self._send()
-        if leave.client not in self._clients.connected:
+        if leave.client not in self._clients.transports:
             return
         self.done.append(leave)
         self._comparison.is_off |= self._comparison.is_behind(leave.client)
@@ -244,7 +244,7 @@ class Scout:
 
     def _clean_up(self) -> None:
         """End all clients, and delete all jobs, so that the next program finds nothing."""
-        for number in self._clients.connected:
+        for number in self._clients.transports:
             self._comparison.is_off |= self._comparison.is_behind(number)
         self._clients.close()
         self._settle()

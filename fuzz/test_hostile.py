@@ -18,8 +18,7 @@ from conformance.transcript import CLIENT_HALF_CLOSES, Transcript
 from conformance.verdict import GOES_ON, Deviation, NotApplicable, TargetLost
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
-from fuzz.undefined_input import lines_of_fork, survives, undefined_program
-from fuzz.undefined_input import told as in_words
+from fuzz.undefined_input import lines_of_fork, survives, transcript_of, undefined_program
 from reference_server.wire import CRLF
 
 CORPUS = Path(__file__).with_name("corpus")
@@ -73,7 +72,7 @@ def test_commands_of_a_fork(
     done = undefined_program(Random(exploration.seed), lines_of_fork(dialect))
     wrong = survives(own_server, done).wrong
     if wrong is not None:
-        transcript.entries += in_words(done).entries
+        transcript.entries += transcript_of(done).entries
         raise TargetLost(GOES_ON, wrong)
 
 

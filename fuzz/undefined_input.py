@@ -182,7 +182,7 @@ def is_wild(transcript: Transcript, profile: Profile) -> bool:
 
 
 def steps_of(transcript: Transcript) -> list[Step]:
-    """Return the steps of a transcript's clients whose results nobody can predict."""
+    """Return the steps of a transcript's clients, whose results are unpredictable."""
     names = list(dict.fromkeys(entry.connection for entry in transcript.entries))
     return [
         Leave.by(names.index(entry.connection), entry.data)
@@ -193,8 +193,8 @@ def steps_of(transcript: Transcript) -> list[Step]:
     ]
 
 
-def told(done: Program) -> Transcript:
-    """Return steps as a transcript; nobody has looked at the time."""
+def transcript_of(done: Program) -> Transcript:
+    """Return steps as a transcript without times."""
     names, transcript = list(islice(letters(), CLIENTS)), Transcript()
     for step in done:
         if isinstance(step, Ask):

@@ -137,7 +137,7 @@ class ClientCampaign:
                 report(one)
             return list(outcomes)
         again = iter(self._one_by_one([one.case for one in undecided], report))
-        return [next(again) if one in undecided else one for one in outcomes]
+        return [next(again) if one.verdict is Verdict.INCONCLUSIVE else one for one in outcomes]
 
     def _one_by_one(
         self, cases: Sequence[ClientCase], report: Callable[[CaseOutcome], None]

@@ -55,10 +55,12 @@ def excuse(starvation: Starvation, answer: Answer | None, timeout: float) -> str
     return str(found) if found.seconds > limit else ""
 
 
-def flaky(case: ClientCase, mismatch: Mismatch, seed: int | None = None) -> CaseOutcome:
+def flaky(outcome: CaseOutcome) -> CaseOutcome:
     """Return the outcome of a case whose mismatch did not show again."""
-    reason = f"only once: expected {mismatch.expected}, observed {mismatch.observed}"
-    return CaseOutcome(case, Verdict.FLAKY, reason, seed=seed)
+    assert outcome.mismatch is not None
+    expected, observed = outcome.mismatch.expected, outcome.mismatch.observed
+    reason = f"only once: expected {expected}, observed {observed}"
+    return replace(outcome, verdict=Verdict.FLAKY, reason=reason, mismatch=None)
 
 
 class _Stop(Exception):
@@ -92,8 +94,7 @@ class CasePlayer:
         for _ in range(PLAYS):
             outcome = self._play(case)
             if outcome.verdict in (Verdict.PASS, Verdict.NOT_OFFERED, Verdict.INCONCLUSIVE):
-                seen = shown[0].mismatch if shown else None
-                return outcome if seen is None else flaky(case, seen)
+                return flaky(shown[0]) if shown else outcome
             is_timeless = outcome.mismatch is not None and outcome.mismatch.is_timeless
             if self._excuse and not is_timeless:
                 starved = self._excuse

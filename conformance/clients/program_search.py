@@ -189,7 +189,7 @@ class ProgramSearch:
                 return CaseOutcome(asked, Verdict.FAIL, "", found, transcript, said, seed=seed)
         if starved:
             return CaseOutcome(case, Verdict.INCONCLUSIVE, starved, seed=seed)
-        return flaky(case, seen, seed)
+        return flaky(CaseOutcome(case, Verdict.FAIL, mismatch=seen, seed=seed))
 
 
 def _removable(shown: frozenset[str]) -> frozenset[str]:

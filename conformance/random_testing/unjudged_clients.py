@@ -17,8 +17,8 @@ class UnjudgedClients:
         self._transports: dict[int, Transport] = {}
 
     @property
-    def connected(self) -> Mapping[int, Transport]:
-        """The clients that have not left."""
+    def transports(self) -> Mapping[int, Transport]:
+        """The connections of the clients that have not left."""
         return self._transports
 
     def is_connected(self, number: int) -> bool:

@@ -8,7 +8,7 @@ test fails only for what no directed test explains.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from conformance.target.traits import Traits
@@ -154,9 +154,9 @@ def _attributed(
         unexplained = blame.suspects[0] if blame.step.kind.is_loss and blame.suspects else owner
         owner = explained.get(blame.key, unexplained)
     elif not owner and _is_random(test):
-        owner = _explanation(blame, broken, explained)
+        owner = _explanation(test, blame, broken, explained)
     elif not owner and blame.step.kind.is_loss:
-        owner = next((slug for slug in blame.suspects if slug in broken - {*test.requirements}), "")
+        owner = next(_broken_suspects(test, blame, broken), "")
     if not owner:
         return Attribution(test, {})
     blocked = {slug: owner for slug in test.requirements if slug != owner}
@@ -179,13 +179,20 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
     is_of_errors = any(
         slug.startswith("error.") or slug.endswith(_REFUSED) for slug in test.requirements
     )
-    known = (slug for slug in blame.suspects if slug in broken and slug not in test.requirements)
+    known = _broken_suspects(test, blame, broken)
     return next((slug for slug in known if slug == IN_STEP or not is_of_errors), "")
 
 
-def _explanation(blame: Blame, broken: set[str], explained: Mapping[object, str]) -> str:
+def _broken_suspects(test: Test, blame: Blame, broken: set[str]) -> Iterator[str]:
+    """Yield the suspects that are broken, apart from the requirements of the test itself."""
+    return (slug for slug in blame.suspects if slug in broken and slug not in test.requirements)
+
+
+def _explanation(
+    test: Test, blame: Blame, broken: set[str], explained: Mapping[object, str]
+) -> str:
     """Return the requirement that explains a finding of a random test; empty if none does."""
-    if known := next((slug for slug in blame.suspects if slug in broken), ""):
+    if known := next(_broken_suspects(test, blame, broken), ""):
         return known
     if blame.key in explained:
         return explained[blame.key]

@@ -28,9 +28,10 @@ def owner_of_loss(entries: Sequence[Entry], tested: Container[str]) -> str | Non
 
 
 def suspects_of_loss(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return what may have ended the target since its last reply, but for the last command.
+    """Return the requirements that a loss may break, besides that of the last command.
 
-    That is a restart, the end of a client, or what was tested (empty) if time has passed.
+    Since its last reply, the target was restarted, or a client left, or time passed: that is a
+    matter of the requirement under test (empty).
     """
     if entries and (entries[-1].direction, entries[-1].data) == ("!", RESTARTS):
         return (COMES_BACK,)

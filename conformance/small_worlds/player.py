@@ -61,7 +61,7 @@ class TourPlayer:
     def close(self) -> None:
         """End all connections, and delete all that may be left in a tube of our own."""
         limits = self._target.limits
-        for transport in self._clients.connected.values():
+        for transport in self._clients.transports.values():
             transport.hang_up(limits.goodbye)
         self._clients.close()
         if self._own:
@@ -87,7 +87,7 @@ class TourPlayer:
             self._target.signal(named(step.event.decode()))
 
     def _compare(self, number: int, expected: bytes) -> None:
-        transport = self._clients.connected[number]
+        transport = self._clients.transports[number]
         count, replies = expected.count(_CRLF), _Replies(transport, self._target, self._patience)
         came = with_plain_lines(raw := replies.next_bytes())
         while came.count(_CRLF) < count or not came.endswith(_CRLF):
@@ -100,7 +100,7 @@ class TourPlayer:
         self._comparison.check(at_home(expected, self._own), came)
 
     def _await_end(self, number: int) -> None:
-        transport = self._clients.connected[number]
+        transport = self._clients.transports[number]
         end = time.monotonic() + self._patience
         while not transport.ended:
             if transport.receive_within(end - time.monotonic()) or time.monotonic() > end:

@@ -102,8 +102,7 @@ class DrainingKeepsJobs(Model):
         if kind is Timer.TTR and self.draining:
             job = self.jobs[int(subject)]
             assert job.reserver is not None
-            self._clear_deadline(job, job.reserver)
-            self._set_deadline(job, job.reserver)
+            self._touch(job.reserver, job.id)
         else:
             super()._fire(alarm)
 

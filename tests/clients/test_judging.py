@@ -235,11 +235,11 @@ def test_an_undecided_case_is_played_again_while_no_other_is(
     monkeypatch.setattr(Starvation, "since", lambda self: next(starved, idle))
     program = answering("'error' if o == 'kick' else 'ok'")
     start = partial(Driver, [sys.executable, "-c", program])
-    told: list[CaseOutcome] = []
+    reported: list[CaseOutcome] = []
     case = ClientCase("reply.kick-kicked", "kick 9", gives("7"))
-    outcomes = ClientCampaign(start, timeout=60, workers=2).run([case], told.append)
+    outcomes = ClientCampaign(start, timeout=60, workers=2).run([case], reported.append)
     assert [one.verdict for one in outcomes] == [Verdict.FAIL]
-    assert told == outcomes
+    assert reported == outcomes
 
 
 @pytest.mark.parametrize(

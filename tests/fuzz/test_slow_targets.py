@@ -14,7 +14,7 @@ from conformance.verdict import Fate, OutcomeKind
 from fuzz import undefined_input
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
-from fuzz.undefined_input import EVERY, STEPS, Survival, message, told
+from fuzz.undefined_input import EVERY, STEPS, Survival, message, transcript_of
 from reference_server.faults import FAULTS
 
 
@@ -41,7 +41,7 @@ def test_of_many_actions_the_last_are_looked_at_first(
         fuzzer.close()
     (filed,) = fuzzer.report.found
     assert filed.is_wild
-    assert filed.transcript.entries == told(due).entries
+    assert filed.transcript.entries == transcript_of(due).entries
     assert len(plays) < (12 if needs < EVERY else 200)
 
 

@@ -45,7 +45,7 @@ from reference_server.commands import COMMANDS
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
-from reference_server.state import Alarm, Client, Timer
+from reference_server.state import Client
 from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
@@ -264,20 +264,6 @@ class _KickKicksBuried(Model):
         return super()._kick(conn, bound if conn.use.buried else 0)
 
 
-class _NoTtrEnds(Model):
-    """Lets everybody keep a job for ever: a TTR that is over begins again."""
-
-    def _fire(self, alarm: Alarm) -> None:
-        _, kind, subject = alarm
-        if kind is not Timer.TTR:
-            super()._fire(alarm)
-            return
-        job = self.jobs[int(subject)]
-        assert job.reserver is not None
-        self._clear_deadline(job, job.reserver)
-        self._set_deadline(job, job.reserver)
-
-
 class _RepeatsInserted(Model):
     """Sends the reply to a put once more, as soon as the client sends its next command."""
 
@@ -308,8 +294,6 @@ SERVERS: Mapping[str, Fault] = {
     "repeats a reply": Fault("", "other", _RepeatsInserted),
     "wrong order": FAULTS["priorities-are-compared-as-if-they-had-31-bits"],
 }
-TIMED_SERVERS: Mapping[str, Fault] = {"no ttr ends": Fault("", "other", _NoTtrEnds)}
-"""Servers that are wrong where time passes only."""
 SECTIONS = ("use", "put", "kick", "bury", "touch", "peek")
 LIMITS = Limits(reply=2.0, alive=2.0, arrival=(0.0,))
 
@@ -335,7 +319,7 @@ def _traits(name: str) -> Traits:
 
 
 def _fault(name: str) -> Fault:
-    return SERVERS.get(name) or TIMED_SERVERS.get(name) or FAULTS[name]
+    return SERVERS.get(name) or FAULTS[name]
 
 
 def _verdicts(name: str, chosen: Sequence[Case]) -> dict[str, Verdict]:
@@ -409,17 +393,6 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
 @pytest.mark.parametrize(
     ("name", "broken", "others"),
     [
-        (
-            "no ttr ends",
-            "put.ttr-expiry-releases",
-            (
-                "put.ttr-zero-becomes-one",
-                "put.ttr-from-reservation",
-                "reserve-job.ttr",
-                "pause-tube.timers-go-on",
-                "stats.job-timeouts",
-            ),
-        ),
         ("kicks no delayed jobs", "kick.otherwise-delayed", ("kick.kicked",)),
         ("silent at touch", "touch.touched", ("lifecycle.commands-by-state",)),
     ],

@@ -19,7 +19,7 @@ from reference_server import wire
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES
-from reference_server.state import Client, Job, JobState
+from reference_server.state import Alarm, Client, Job, JobState, Timer
 from reference_server.wire import CRLF, Reply, Request, RequestReader
 from tests.faults import PATIENT, Case, cases, outcomes
 
@@ -151,6 +151,35 @@ def test_each_requirement_of_kick_checks_its_own_sentence(kind: type[Model], slu
 
 def test_an_answer_of_the_set_up_without_its_number_breaks_its_own_requirement() -> None:
     assert blamed(model(CountsNothing), "bury.fifo", "bury.untouched-until-kick") == {"kick.kicked"}
+
+
+# ------------------------------------------------------------ TTRs
+
+
+class NoTtrEnds(Model):
+    """a TTR that is over begins again"""
+
+    def _fire(self, alarm: Alarm) -> None:
+        _, kind, subject = alarm
+        if kind is not Timer.TTR:
+            super()._fire(alarm)
+            return
+        job = self.jobs[int(subject)]
+        assert job.reserver is not None
+        self._touch(job.reserver, job.id)
+
+
+def test_where_no_ttr_ends_nothing_is_wrong_with_special_ttrs() -> None:
+    special = (
+        "put.ttr-zero-becomes-one",
+        "put.ttr-from-reservation",
+        "reserve-job.ttr",
+        "pause-tube.timers-go-on",
+        "stats.job-timeouts",
+    )
+    found = blamed(model(NoTtrEnds), "put.ttr-expiry-releases", *special)
+    assert "put.ttr-expiry-releases" in found
+    assert found.isdisjoint(special)
 
 
 # ------------------------------------------------------------ put
