@@ -381,7 +381,8 @@ def _read() -> Iterator[ClientCase]:
     yield ClientCase("reply.timed-out-distinct", "reserve-with-timeout 0", returns,
                says(b"TIMED_OUT\r\n"), differs=b"INTERNAL_ERROR\r\n")  # fmt: skip
     yield ClientCase("reply.reserve-late", "reserve-with-timeout 3", gives("31", b"abc"),
-               (Change(says=b"RESERVED 31 3\r\nabc\r\n", delay=2.0),))  # fmt: skip
+               (Change(says=b"RESERVED 31 3\r\nabc\r\n", delay=2.0),),
+               simpler="reply.reserve-reserved")  # fmt: skip
     for name, content in BODIES.items():
         for ask in (TAKE, PEEK):
             yield ClientCase(f"reply.body-{name}", ask, gives("1", content), jobs=(content,))
