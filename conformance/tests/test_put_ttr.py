@@ -154,7 +154,7 @@ def test_a_ttr_of_zero_lasts_a_second(
     job = client.tested.put(b"a", pri=1, ttr=0)
     client.hold(job)
     assert other.state_of(job) == "reserved"
-    same = client.put_and_reserve(ttr=1)
+    same = other.put_and_reserve(ttr=1)
     clock.advance(1)
     other.comes_back(same)
     assert other.state_of(job) == "ready"

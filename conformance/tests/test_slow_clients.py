@@ -12,7 +12,7 @@ from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.target.target import Target
 from conformance.target.transport import wait_for
-from conformance.verdict import NotTestable
+from conformance.verdict import NotApplicable, NotTestable
 from reference_server.wire import (
     BURIED,
     DELETED,
@@ -105,6 +105,8 @@ def test_a_client_that_reads_late_gets_all_replies(client: Connection) -> None:
 def test_a_client_that_reads_late_gets_a_body_that_is_deleted_meanwhile(
     own_server: Target, client: Connection, other: Connection, clock: Timeline
 ) -> None:
+    if "ready" not in client.profile.deletes:
+        raise NotApplicable(f"profile {client.profile.name} has no delete of ready jobs")
     body = _swiftly(client, b"0123456789" * (HUGE // 10))
     job = other.put(body, ttr=1)
     with clock.unread(client):
