@@ -466,7 +466,8 @@ def test_a_diagram_scrolls_in_its_own_frame(page: Page, answer: Path, width: int
 
 def test_a_comparison_of_many_is_readable_on_a_narrow_screen(page: Page, tmp_path: Path) -> None:
     made = results(requirement("put.a"), requirement("put.fails", Verdict.FAIL))
-    targets = [made.target.model_copy(update={"title": f"a server {n}"}) for n in range(27)]
+    titles = [f"reference-server-without-pause-{n}" for n in range(27)]
+    targets = [made.target.model_copy(update={"title": title}) for title in titles]
     write_comparison([made.model_copy(update={"target": target}) for target in targets], tmp_path)
     page.set_viewport_size({"width": 360, "height": 800})
     page.goto(f"file://{tmp_path}/comparison.html")
@@ -475,6 +476,10 @@ def test_a_comparison_of_many_is_readable_on_a_narrow_screen(page: Page, tmp_pat
     lefts = [head["x"] for head in heads if head]
     assert len(lefts) == 27
     assert min(b - a for a, b in itertools.pairwise(lefts)) >= 20
+    whole = (
+        "es => es.every(e => e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight)"
+    )
+    assert page.locator("thead th:not(.name)").evaluate_all(whole)
     words = [word.bounding_box() for word in page.locator(".totals .word").all()]
     assert all(word and word["width"] <= 28 for word in words)
     page.evaluate("document.querySelector('.sheet').scrollLeft = 300")
