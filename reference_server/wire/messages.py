@@ -8,15 +8,18 @@ from typing import NamedTuple
 CRLF = b"\r\n"
 
 
-_ESCAPES = {0x5C: "\\\\", 0x0D: "\\r", 0x0A: "\\n", 0x09: "\\t"}
+_ESCAPES = {
+    **{byte: f"\\x{byte:02x}" for byte in range(256) if not 0x20 <= byte < 0x7F},
+    0x5C: "\\\\",
+    0x0D: "\\r",
+    0x0A: "\\n",
+    0x09: "\\t",
+}
 
 
 def escape(data: bytes) -> str:
     """Return bytes as printable ASCII, reversible: CR LF as ``\\r\\n``, others as ``\\xNN``."""
-    return "".join(
-        _ESCAPES.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}")
-        for byte in data
-    )
+    return data.decode("latin-1").translate(_ESCAPES)
 
 
 class Reply(NamedTuple):
