@@ -9,10 +9,9 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,6 +29,7 @@ from conformance.target.limits import USUAL, Limits
 from conformance.verdict import Deviation, Inconclusive, NotApplicable, NotTestable
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.profiles import NEWEST, PROFILES, Profile
+from tests.parts import part_of
 
 SILENCE = 0.25
 """Seconds after which a reply is missing where one should be: on a busy machine, sometimes one that
@@ -228,19 +228,6 @@ def found_by_tests() -> dict[str, Fault]:
     return {name: fault for name, fault in FAULTS.items() if fault.requirement in catalogue()}
 
 
-def part_of(items: Sequence[T], text: str) -> Sequence[T]:
-    """Return a part of the items, ``K/N``; of ``today/N``, another one each day."""
-    part, _, parts = text.partition("/")
-    number = datetime.now(UTC).toordinal() if part == "today" else int(part)
-    return items[number % int(parts) :: int(parts)]
-
-
-def profiles_of_today(parts: int) -> list[Profile]:
-    """Return the newest profile, and such a part of the others, another one each day."""
-    old = [profile for profile in PROFILES.values() if profile is not NEWEST]
-    return [NEWEST, *part_of(old, f"today/{parts}")]
-
-
 def main() -> int:
     """``python -m tests.faults``: whether each fault is caught, and which others' tests fail.
 
@@ -248,7 +235,7 @@ def main() -> int:
     requirements. A part is too small for that: it may have several of them by chance.
     """
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--part", default="0/1", help="K/N, or today/N: another part each day")
+    parser.add_argument("--part", default="0/1", help="K/N: each N-th, from K on")
     names, start = part_of(sorted(found_by_tests()), parser.parse_args().part), time.monotonic()
     wrong = failures(NO_FAULT, lambda _: True, enough=1, examples=20)
     assert not wrong, f"without a fault: {wrong}"

@@ -32,7 +32,8 @@ from fuzz.test_hostile import CORPUS
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST
 from reference_server.wire import Reply
-from tests.faults import found_by_tests, newest_with, part_of
+from tests.faults import found_by_tests, newest_with
+from tests.parts import part_of
 from tests.pasted_failures import failure
 
 OTHERS = 240
@@ -131,7 +132,7 @@ def known() -> Iterator[Replayed]:
 def main() -> int:
     """Replay everything; the exit code is 1 if anything of others was changed, or was left."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--part", default="0/1", help="K/N, or today/N: another part each day")
+    parser.add_argument("--part", default="0/1", help="K/N: each N-th, from K on")
     names = part_of(sorted(found_by_tests()), parser.parse_args().part)
     start, found = time.monotonic(), [*known()]
     # More processes than processors: a failure is often a reply that is waited for.

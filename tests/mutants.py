@@ -36,8 +36,9 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.limits import USUAL
 from conformance.verdict import Deviation
 from reference_server.profiles import PROFILES
-from tests.faults import PATIENCE, SILENCE, Case, applies, cases, part_of
+from tests.faults import PATIENCE, SILENCE, Case, applies, cases
 from tests.mutation import Mutant, mutants
+from tests.parts import part_of
 
 SURELY = 2.0
 """Seconds after which a reply is missing where a test that has failed is tried again."""

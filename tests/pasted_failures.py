@@ -28,7 +28,8 @@ from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
 from fuzz.undefined_input import is_wild, steps_of, survives
 from reference_server.faults import FAULTS, NO_FAULT, Fault
 from reference_server.profiles import Profile
-from tests.faults import Case, found_by_tests, newest_with, outcomes, part_of
+from tests.faults import Case, found_by_tests, newest_with, outcomes
+from tests.parts import part_of
 
 
 class Agreement(StrEnum):
@@ -158,7 +159,7 @@ def allowed(profile: Profile) -> Iterator[tuple[str, str]]:
 def main() -> int:
     """``python -m tests.pasted_failures``: compare the verdicts on the failures of all faults."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--part", default="0/1", help="K/N, or today/N: another part each day")
+    parser.add_argument("--part", default="0/1", help="K/N: each N-th, from K on")
     names = part_of(sorted(found_by_tests()), parser.parse_args().part)
     start, found = time.monotonic(), []
     with ProcessPoolExecutor(3 * (os.cpu_count() or 1), get_context("spawn")) as pool:

@@ -282,8 +282,8 @@ class Suite:
     def company(self, item: pytest.Function) -> list[pytest.Item]:
         """Return all tests that ran together, if one of them fails only then; else nothing.
 
-        The test is run once more, alone, as long as there is time for that. One with a server of its
-        own is alone anyway.
+        The test is run once more, alone, as long as there is time for that. One that has a server
+        of its own is alone anyway.
         """
         together = next((each for each in self._overlapped or () if item.nodeid in each), None)
         if together is None or "own_server" in _arguments(item) or not self._trials.left:

@@ -20,7 +20,7 @@ from reference_server.commands import COMMANDS
 from reference_server.events import Connected
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.wire import Body, Command, Put, Reply, escape, lines
-from tests.faults import profiles_of_today
+from tests.parts import sample
 
 ALIASES = {"peek-soonest": "peek-delayed", "wake": "kick", "wake-job": "kick-job"}
 """Commands that no table of the oracle names, and those whose methods they call."""
@@ -83,7 +83,9 @@ A < KICKED\r\n
     assert check(parse(text), extended) is None
 
 
-@pytest.mark.parametrize("profile", profiles_of_today(5), ids=lambda profile: profile.name)
+@pytest.mark.parametrize(
+    "profile", sample([*reversed(PROFILES.values())], len(PROFILES), lambda it: it.name)
+)
 def test_the_hints_name_every_command_that_asks(
     profile: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:

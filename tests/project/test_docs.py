@@ -119,9 +119,8 @@ def test_the_first_answer_in_the_readme_is_a_real_one() -> None:
     assert re.search(expected, done.stdout, re.S), done.stdout
 
 
-@BOTH
-def test_commands_have_options_that_exist(page: Path) -> None:
-    for words in commands(page):
+def test_commands_have_options_that_exist() -> None:
+    for words in (words for page in PAGES for words in commands(page)):
         name = program(words)
         if name is not None:
             used = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}

@@ -30,8 +30,9 @@ from reference_server.model import Model
 from reference_server.profiles import PROFILES
 from reference_server.state import Client
 from reference_server.wire import Reply
-from tests.faults import found_by_tests, part_of
+from tests.faults import found_by_tests
 from tests.foreign_jobs import Server, known, of_fault
+from tests.parts import sample
 from tests.servers import REFERENCE_COMMAND
 
 GOES_EVERYWHERE = r"""
@@ -215,7 +216,7 @@ def test_an_interrupted_replay_leaves_nothing(tmp_path: Path, number: signal.Sig
         assert process.returncode == 2
 
 
-@pytest.mark.parametrize("name", part_of(sorted(found_by_tests()), "today/60"))
+@pytest.mark.parametrize("name", sample(sorted(found_by_tests()), 60))
 def test_replaying_the_failure_of_a_fault_leaves_others_alone(name: str) -> None:
     """All are replayed by ``python -m tests.foreign_jobs``."""
     replay = of_fault(name)

@@ -14,7 +14,6 @@ from reports.results import read_results
 from reports.verdicts import Verdict
 from tests import ROOT
 from tests.command_line import suite
-from tests.faults import part_of
 from tests.servers import REFERENCE_COMMAND
 
 TRIES = 3
@@ -39,9 +38,8 @@ def test_the_profile_of_a_version(version: str, name: str | None) -> None:
     assert (found and found.name) == name
 
 
-@pytest.mark.parametrize(
-    "profile", part_of([*PROFILES.values()], f"today/{len(PROFILES)}"), ids=lambda it: it.name
-)
+@pytest.mark.campaign
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda it: it.name)
 def test_every_requirement_of_a_profile_is_tested_and_met(profile: Profile, tmp_path: Path) -> None:
     for _ in range(TRIES):
         done = suite(f"--profile={profile.name}", "--examples=2", f"--report={tmp_path}")

@@ -196,6 +196,7 @@ def test_two_thousand_connections(server: Launched) -> None:
             sock.close()
 
 
+@pytest.mark.campaign
 def test_two_hundred_thousand_jobs(server: Launched) -> None:
     count, batch = 200_000, 1000
     jobs = b"".join(b"put %d 0 60 1\r\na\r\n" % (n * 7919 % 1000) for n in range(batch))

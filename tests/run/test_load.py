@@ -23,6 +23,7 @@ FACTOR = 3
 """Times more, or less, that a run may send: what fits into the time of random tests varies."""
 
 
+@pytest.mark.campaign
 @needs_beanstalkd
 def test_a_quick_run_is_as_large_as_announced() -> None:
     announced = measured()[QUICK]

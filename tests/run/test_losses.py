@@ -55,8 +55,8 @@ def _failed(folder: Path) -> dict[str, str]:
     [
         (SOON, "Connected", "--clock=real"),
         ("pass", "HalfClose", "-n2"),
-        ("pass", "Connected", "--clock=real"),
-        ("pass", "Connected", "-n2"),
+        pytest.param("pass", "Connected", "--clock=real", marks=pytest.mark.campaign),
+        pytest.param("pass", "Connected", "-n2", marks=pytest.mark.campaign),
     ],
 )
 def test_a_crash_after_the_last_reply_is_that_of_its_test(

@@ -21,7 +21,7 @@ from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES
 from reference_server.state import Alarm, Client, Job, JobState, Timer
 from reference_server.wire import CRLF, Reply, Request, RequestReader
-from tests.faults import PATIENT, Case, cases, outcomes
+from tests.faults import MUCH, PATIENT, Case, cases, outcomes
 
 DELETES = ("delete.ready", "delete.delayed", "delete.buried", "delete.reserved-by-client")
 KICKS = ("kick.kicked", "kick.bound", "kick.count", "kick.buried-only-if-any")
@@ -30,12 +30,12 @@ ENDS = ("put.expected-crlf", "put.expected-crlf-skips-body-and-two-bytes")
 
 def blamed(fault: Fault, *slugs: str) -> set[str]:
     """Return the requirements that the tests of these requirements blame on a faulty server."""
-    return blamed_by(fault, lambda case: bool({*slugs} & case.slugs) and not is_numeric(case))
+    return blamed_by(fault, lambda case: bool({*slugs} & case.slugs) and not is_broad(case))
 
 
-def is_numeric(case: Case) -> bool:
-    """Tell whether a test compares all that a number does."""
-    return case.test.__module__.endswith("test_numbers")
+def is_broad(case: Case) -> bool:
+    """Tell whether a test tries all numbers, or as much as fits into its time."""
+    return case.test.__module__.endswith(("test_numbers", *MUCH))
 
 
 def model(kind: type[Model]) -> Fault:

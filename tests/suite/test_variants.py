@@ -4,39 +4,36 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from conformance.catalogue import catalogue
 from reference_server.profiles import NEWEST, PROFILES
-from tests.faults import FILES, part_of
+from tests.faults import FILES
+from tests.parts import part_of, sample
 from tests.variants.gallery import SERVED, VARIANTS
 from tests.variants.judging import judge
-from tests.variants.matrix import VariantRun, command, run, runs
+from tests.variants.matrix import WAYS, VariantRun, command, run
 from tests.variants.needs import NEEDS
 from tests.variants.old import OF_OLD
 from tests.variants.variant import Variant
 
-TODAY = datetime.now(UTC).toordinal()
 QUICK = [name for name, variant in VARIANTS.items() if not variant.slow]
-"""The variants of which one is run each day, in this process."""
+"""Variants that are quick to run in this process."""
 
 
-@pytest.mark.parametrize(
-    ("name", "variant"),
-    [pytest.param(*old, id=f"{old[0]}: {old[1].summary}") for old in part_of(OF_OLD, "today/14")],
-)
-def test_a_variant_that_conforms_to_an_old_profile_passes(name: str, variant: Variant) -> None:
-    assert judge(variant, PROFILES[name]).broken == []
+@pytest.mark.campaign
+@pytest.mark.parametrize("old", OF_OLD, ids=lambda old: f"{old[0]}: {old[1].summary}")
+def test_a_variant_that_conforms_to_an_old_profile_passes(old: tuple[str, Variant]) -> None:
+    profile, variant = old
+    assert judge(variant, PROFILES[profile]).broken == []
 
 
-@pytest.mark.parametrize(
-    "variant",
-    [pytest.param(VARIANTS[name], id=name) for name in part_of(QUICK, f"today/{len(QUICK)}")],
-)
-def test_a_variant_that_conforms_passes(variant: Variant) -> None:
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", QUICK)
+def test_a_variant_that_conforms_passes(name: str) -> None:
+    variant = VARIANTS[name]
     judgement = judge(variant)
     assert judgement.broken == []
     # A slow one does not get through all that is made up in so short a time.
@@ -55,22 +52,18 @@ def test_there_are_enough_variants() -> None:
     assert len(VARIANTS) >= 60
 
 
-def test_a_variant_without_memory_or_descriptors_passes() -> None:
-    """Another one each day."""
-    name = NEEDS[TODAY % len(NEEDS)].name
+@pytest.mark.parametrize("name", sample([one.name for one in NEEDS], len(NEEDS)))
+def test_a_variant_without_memory_or_descriptors_passes(name: str) -> None:
     came = run(name, "real", ["-k", "exhaustion and (put or descriptors)"])
     assert _wrong_in_a_part(came) == [], name
     assert "not run exhaustion.descriptors-connected: " not in came.wrong
 
 
-def test_a_variant_that_runs_as_a_server_passes() -> None:
-    """Another one each day, in another way; ``python -m tests.variants`` runs them all.
-
-    A fifth of the files with tests is run, as all of them take long.
-    """
-    quick = [(name, way) for name, way in runs() if not SERVED[name][1].slow]
-    name, way = quick[TODAY % len(quick)]
-    files = " or ".join(part_of(FILES, "today/5"))
+@pytest.mark.parametrize("way", WAYS)
+def test_a_variant_that_runs_as_a_server_passes(way: str) -> None:
+    """Only a few tests; ``python -m tests.variants`` runs all, with all variants."""
+    name = next(name for name, (_, variant) in SERVED.items() if not variant.slow)
+    files = " or ".join(part_of(FILES, "0/15"))
     came = run(name, way, ["--examples=5", "--fuzz-time=2", "-k", files])
     assert _wrong_in_a_part(came) == [], f"{name}, {way}"
 

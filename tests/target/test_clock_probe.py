@@ -127,6 +127,7 @@ def _why_not(command: str, limit: float = USUAL.probe) -> str:
         return reason or "".join(late_instants(server.address, USUAL.probe, Traits(), IN_TIME))
 
 
+@pytest.mark.campaign
 @needs_faketime
 @pytest.mark.parametrize(
     ("before_wait", "reason"),

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from conformance.target.launch import Launched
 from reference_server.profiles import NEWEST
 from tests import ROOT
-from tests.faults import part_of
+from tests.parts import part_of
 from tests.variants.gallery import SERVED
 
 WAYS = ("fake", "real", "remote")
@@ -116,7 +116,7 @@ def runs() -> list[tuple[str, str]]:
 def main(argv: Sequence[str]) -> int:
     """``python -m tests.variants``: whether the suite has a false alarm for any variant."""
     parser = argparse.ArgumentParser(prog="python -m tests.variants", description=main.__doc__)
-    parser.add_argument("--part", default="0/1", help="K/N, or today/N: another part each day")
+    parser.add_argument("--part", default="0/1", help="K/N: each N-th, from K on")
     parser.add_argument("--only", help="the name of one variant")
     parser.add_argument("options", nargs="*", help="more options of the suite, behind --")
     args = parser.parse_args(argv)
