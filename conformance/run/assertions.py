@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from conformance.dialogue.connection import Connection
 from conformance.verdict import Deviation, OutcomeKind, Step
 
 _PHRASES: Mapping[str, str] = {
@@ -31,10 +32,11 @@ _PHRASES: Mapping[str, str] = {
     "reply": "the {} reply",
     "count": "how often {} occurs",
     "fullmatch": "text like {}",
+    "listed_alike": "{} to be in list-tubes just if stats-tube finds it",
     "becomes": "{}, soon",
     "eventually": "{}, soon",
 }
-"""The words for the methods that tests call, by name; ``{}`` stands for the first argument."""
+"""The words for what tests call, by name; ``{}`` stands for the first argument."""
 _PLAIN = ("sorted", "set", "list", "tuple", "str", "int", "float", "next", "number")
 """Functions that make no difference to a reader, besides ``number`` of statistics."""
 _COMPARISONS: Mapping[type[ast.cmpop], str] = {
@@ -198,10 +200,12 @@ class _Sentence:
                 return f"{first} in {self.of(node.func.value)}"
             case ast.Name(id=name) if name in _PLAIN and arguments:
                 return first
-            case ast.Attribute(attr=name) if name in _PHRASES:
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name in _PHRASES:
                 return _PHRASES[name].format(first).rstrip()
             case ast.Name(id=name) | ast.Attribute(attr=name):
-                return " ".join(["the", name.strip("_").replace("_", " "), *arguments[:1]])
+                is_client = arguments and isinstance(self._value(node.args[0]), Connection)
+                about = [] if is_client else arguments[:1]
+                return " ".join(["the", name.strip("_").replace("_", " "), *about])
         return f"`{ast.unparse(node)}`"
 
 

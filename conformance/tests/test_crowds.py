@@ -135,7 +135,7 @@ def test_of_many_clients_that_wait_each_gets_a_job(
     return budget.reached(WAITING, "clients")
 
 
-def _reserves(client: Connection, count: int) -> list[int]:
+def _reserved_jobs(client: Connection, count: int) -> list[int]:
     """Return so many jobs that a client reserves, the smallest id first."""
     return sorted(int(reply.args[0]) for reply in client.reserve_many(count))
 
@@ -149,7 +149,7 @@ def test_delays_that_end_together(client: Connection, clock: Timeline) -> None:
     clock.advance(1)
     assert {client.state_of(job) for job in (jobs[0], jobs[-1])} == {"delayed"}
     clock.advance(1)
-    assert _reserves(client, JOBS) == sorted(jobs)
+    assert _reserved_jobs(client, JOBS) == sorted(jobs)
     client.delete_many(jobs)
 
 
@@ -163,14 +163,14 @@ def test_ttrs_that_end_together(
     jobs = client.put_many([b"a"] * JOBS, ttr=3)
     holders = [new_worker() for _ in range(HOLDERS)]
     for holder in holders:
-        _reserves(holder, JOBS // HOLDERS)
+        _reserved_jobs(holder, JOBS // HOLDERS)
     clock.advance(1)
     assert {client.state_of(job) for job in (jobs[0], jobs[-1])} == {"reserved"}
     clock.advance(2)
     for holder in holders:
         holder.linger()
     worker.linger()
-    assert _reserves(worker, JOBS) == sorted(jobs)
+    assert _reserved_jobs(worker, JOBS) == sorted(jobs)
     worker.delete_many(jobs)
 
 
@@ -205,4 +205,4 @@ def test_pauses_that_end_together(client: Connection, new_tube: NewTube, clock: 
     clock.advance(1)
     client.finds_no_job()
     clock.advance(1)
-    assert _reserves(client, TUBES) == sorted(jobs)
+    assert _reserved_jobs(client, TUBES) == sorted(jobs)

@@ -82,7 +82,8 @@ def test_30_delayed_jobs_are_kicked_by_the_shortest_delay(client: Connection) ->
 def test_kick_moves_no_more_than_its_bound(client: Connection, state: str, bound: int) -> None:
     jobs = [client.job_in(state) for _ in range(4)]
     client.tested.kick(bound)
-    assert _count(client, jobs, "ready") <= bound
+    ready_jobs = _count(client, jobs, "ready")
+    assert ready_jobs <= bound
 
 
 @requirement("kick.count", "<count> is an integer indicating the number of jobs actually kicked.")

@@ -27,8 +27,8 @@ def test_list_tubes_is_a_list_of_names(client: Connection, new_tube: NewTube) ->
     client.confirm(f"stats-tube {tube}", "OK", "watch.creates-tube")
     assert {client.tube, tube} <= set(client.tested.tubes())
     client.ignore(tube)
-    client.becomes(lambda: _is_told_alike(client, tube))
-    assert _is_told_alike(client, tube)
+    client.becomes(lambda: listed_alike(tube, client))
+    assert listed_alike(tube, client)
 
 
 @requirement("list-tubes.yaml", "It is a YAML file containing all tube names as a list of strings.")
@@ -55,7 +55,7 @@ def test_list_tubes_watched_is_yaml(client: Connection) -> None:
     client.send("list-tubes-watched").is_yaml()
 
 
-def _is_told_alike(client: Connection, tube: str) -> bool:
+def listed_alike(tube: str, client: Connection) -> bool:
     """Return whether a tube is listed just if it is there; whether it must be, is not asked."""
     listed = tube in client.tubes()
     return listed == (client.observe(f"stats-tube {tube}").any_reply().word == "OK")

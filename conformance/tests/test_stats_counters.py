@@ -126,7 +126,7 @@ def _command(verb: str, client: Connection) -> str:
     }.get(verb, "")
 
 
-def _counts(client: Connection, verb: str, *others: str) -> dict[str, int]:
+def _command_counts(client: Connection, verb: str, *others: str) -> dict[str, int]:
     """Return the counters of commands; of the others, rarely told ones may be missing."""
     stats = client.stats()
     told = [other for other in others if f"cmd-{other}" in stats or other not in RARELY_TOLD]
@@ -151,9 +151,9 @@ def test_stats_counts_each_command(
         "reserve" * (verb == "reserve-with-timeout"),
     }
     seen = ({*COUNTED, verb} & profile.commands) - ours
-    before, least = _counts(client, verb, *seen), 3 if verb == "stats" else 1
+    before, least = _command_counts(client, verb, *seen), 3 if verb == "stats" else 1
     client.prepare(command).any_reply()
-    after = _counts(client, verb, *seen)
+    after = _command_counts(client, verb, *seen)
     assert after[verb] - before[verb] >= least
     told = seen & before.keys()
     grown = {key: after[key] - before[key] for key in told if after[key] != before[key]}
@@ -303,9 +303,9 @@ def test_stats_counts_commands_that_find_nothing(
 ) -> None:
     client.needs(command.encode())
     verb = command.partition(" ")[0]
-    before = _counts(client, verb)[verb]
+    before = _command_counts(client, verb)[verb]
     client.prepare(command).any_reply()
-    assert _counts(client, verb)[verb] == before + 1
+    assert _command_counts(client, verb)[verb] == before + 1
 
 
 @requirement(
@@ -327,6 +327,6 @@ def test_stats_does_not_count_malformed_commands(
 ) -> None:
     client.needs(command.encode())
     verb = command.partition(" ")[0]
-    before = _counts(client, verb)[verb]
+    before = _command_counts(client, verb)[verb]
     client.send(command, Role(owner)).expect(BAD_FORMAT, UNKNOWN_COMMAND)
-    assert _counts(client, verb)[verb] == before
+    assert _command_counts(client, verb)[verb] == before

@@ -12,6 +12,7 @@ import pytest
 
 import fuzz
 from conformance import tests
+from conformance.dialogue.connection import Connection
 from conformance.run import assertions
 from conformance.verdict import Deviation
 
@@ -55,10 +56,17 @@ def test_of_an_interval_the_value_inside_is_observed(tmp_path: Path, assertion: 
         ("sorted(keys - set(stats)) == []", "the keys minus the stats to be empty"),
         ("jobs == sorted(set(jobs))", "the jobs to be in order without repetitions"),
         ("version", "the version not to be empty"),
+        ("ready_jobs <= most", "the ready jobs to be at most 1000"),
+        ("_reserved_jobs(worker, 2) == jobs", "the reserved jobs to be 4, 5"),
+        (
+            "listed_alike(client.tube, worker)",
+            "emails to be in list-tubes just if stats-tube finds it",
+        ),
     ],
 )
 def test_a_sentence(code: str, sentence: str) -> None:
     values = {"job": 3, "jobs": [4, 5], "client": SimpleNamespace(tube="emails"), "most": 1000}
+    values["worker"] = object.__new__(Connection)
     assert assertions._sentence(ast.parse(code, mode="eval").body, values) == sentence
 
 
