@@ -178,6 +178,7 @@ def told(results: Results) -> object:
     return requirements, tests, results.verdict, results.gone, results.target
 
 
+@pytest.mark.campaign
 def test_a_report_is_the_same_from_one_process_and_from_two(tmp_path: Path) -> None:
     chosen = [f"--launch={FAULT}", "-k", "peek or conversation"]
     alone = suite(*chosen, f"--report={tmp_path}/alone", "--examples=3")

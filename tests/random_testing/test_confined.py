@@ -223,6 +223,7 @@ def test_replaying_the_failure_of_a_fault_leaves_others_alone(name: str) -> None
     assert replay is None or replay.harm == ""
 
 
+@pytest.mark.campaign
 def test_replaying_known_transcripts_leaves_others_alone() -> None:
     harm = {replay.name: replay.harm for replay in known()}
     assert len(harm) > 10

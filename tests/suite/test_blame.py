@@ -33,7 +33,7 @@ from tests.faults import cases
 from tests.servers import OneAtATime
 
 
-def _blamed(fault: Fault, *slugs: str) -> set[str]:
+def _failing(fault: Fault, *slugs: str) -> set[str]:
     """Return which of these requirements have tests that fail on a server with a fault."""
     server, found = BuiltIn(fault=fault), set[str]()
     with contextlib.closing(server):
@@ -52,7 +52,7 @@ def test_who_takes_one_command_at_a_time_fails_where_several_are_the_matter() ->
         *("reserve.several-jobs-on-a-connection", "reserve.second-reserve-waits"),
     }
     wrong = "reserve.pipelined-behind-wait"
-    assert _blamed(Fault("", "other", reader=OneAtATime), wrong, *fine) == {wrong}
+    assert _failing(Fault("", "other", reader=OneAtATime), wrong, *fine) == {wrong}
 
 
 class _TakesAllForUnknown(RequestReader):
@@ -66,7 +66,7 @@ class _TakesAllForUnknown(RequestReader):
 
 def test_how_a_line_is_refused_is_no_matter_of_what_is_counted() -> None:
     wrong, fine = "stats.bad-format", "stats.malformed-commands-do-not-count"
-    assert _blamed(Fault("", "other", reader=_TakesAllForUnknown), wrong, fine) == {wrong}
+    assert _failing(Fault("", "other", reader=_TakesAllForUnknown), wrong, fine) == {wrong}
 
 
 class _KeepsThePause(Model):
@@ -78,7 +78,7 @@ class _KeepsThePause(Model):
 
 def test_the_statistics_of_a_pause_are_not_to_blame_for_a_second_one() -> None:
     wrong, fine = "pause-tube.again-replaces", "stats-tube.pause"
-    assert _blamed(Fault("", "other", _KeepsThePause), wrong, fine) == {wrong}
+    assert _failing(Fault("", "other", _KeepsThePause), wrong, fine) == {wrong}
 
 
 class _RemembersNothing(Model):
@@ -90,7 +90,7 @@ class _RemembersNothing(Model):
 
 def test_where_no_job_is_remembered_nothing_is_wrong_with_how_often_it_was_buried() -> None:
     wrong, fine = "persistence.put", "persistence.buries"
-    assert _blamed(Fault("", "other", _RemembersNothing), wrong, fine) == {wrong}
+    assert _failing(Fault("", "other", _RemembersNothing), wrong, fine) == {wrong}
 
 
 def test_a_reply_to_another_command_is_out_of_step_and_not_too_early() -> None:
