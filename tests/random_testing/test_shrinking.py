@@ -67,8 +67,8 @@ def test_all_findings_share_the_time_for_making_them_small() -> None:
 def test_the_time_that_the_target_waits_for_a_cpu_does_not_count() -> None:
     effort, waited = ShrinkBudget(each=60.0, left=60.0), iter((0.0, *[1000.0] * 9))
     with effort.spent(lambda: CpuTime(0.0, next(waited))):
-        time.sleep(0.1)
-    assert 60 - effort.left < 0.1 / 2
+        time.sleep(1)
+    assert 60 - effort.left < 0.5
 
 
 @pytest.mark.parametrize("more", [0, 60])

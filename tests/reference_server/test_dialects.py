@@ -39,7 +39,7 @@ from reports.results import read_results
 from reports.verdicts import Verdict
 from tests import ROOT
 from tests.command_line import suite
-from tests.faults import Case, cases, outcomes
+from tests.faults import PATIENT, Case, cases, outcomes
 from tests.parts import part_of, sample
 
 DIALECTS = {path.stem: path for path in sorted((ROOT / "reports/gallery/dialects").glob("*.yaml"))}
@@ -119,7 +119,7 @@ def _tests(*parts: str) -> Callable[[Case], bool]:
 def _wrong(fault: Fault, name: str, *parts: str) -> set[str]:
     """Return the requirements of these that a server breaks, judged by a dialect of the gallery."""
     profile = read_dialect(DIALECTS[name])
-    found = outcomes(fault, _tests(*parts), examples=3, profile=profile, silence=0.5)
+    found = outcomes(fault, _tests(*parts), examples=3, profile=profile, silence=PATIENT)
     return {slug for case, outcome in found if outcome.error is not None for slug in case.slugs}
 
 
