@@ -216,16 +216,15 @@ for question in open(0):
 def test_the_memory_of_a_slow_client_is_measured_to_the_end(frees: bool) -> None:
     """Neither the speed of a client nor what it did before decides what it is found to keep."""
     program = KEEPING.replace("FREES", str(frees))
-    player = CasePlayer(lambda: Driver([sys.executable, "-c", program]), timeout=2.0)
+    player = CasePlayer(lambda: Driver([sys.executable, "-c", program]), timeout=6.0)
     [case] = [case for case in all_cases() if case.slug == "lies.endless-line-memory"]
     try:
         player.play(ClientCase("send.use", "use x61", succeeds))
         outcome = player.play(case)
     finally:
         player.close()
-    # On a busy machine, it may be seen only once.
-    told = outcome.mismatch.expected if outcome.mismatch else outcome.reason
-    assert "the process grows by at most 24 MiB" in told
+    assert outcome.mismatch is not None, outcome.reason
+    assert "the process grows by at most 24 MiB" in outcome.mismatch.expected
 
 
 def test_an_undecided_case_is_played_again_while_no_other_is(
