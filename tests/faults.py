@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
 
 from _pytest.mark import ParameterSet
 
@@ -47,8 +46,6 @@ MUCH = ("test_queues", "test_repetition", "test_crowds", "test_slow_clients")
 FEW = 5
 """Other requirements that a fault may break and still be called small."""
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, eq=False)
 class Case:
@@ -58,6 +55,11 @@ class Case:
     test: Callable[..., object]
     arguments: Mapping[str, object]
     slugs: frozenset[str]
+
+    @property
+    def file(self) -> str:
+        """The name of the file that has it, without its ending."""
+        return self.test.__module__.rpartition(".")[2]
 
 
 @cache
@@ -209,7 +211,7 @@ def strangers(fault: Fault) -> set[str]:
         # Random conversations show almost any fault; and much of it takes long.
         lambda case: (
             fault.requirement not in case.slugs
-            and case.test.__module__.rpartition(".")[2] not in MUCH
+            and case.file not in MUCH
             and not case.arguments.keys() & {"real_clock", "exploration", "resources"}
         ),
         enough=FEW + 1,

@@ -49,7 +49,7 @@ def _failures(fault: Fault, *modules: str) -> dict[str, Deviation]:
     """Return the requirements that the tests of these modules say a server breaks."""
 
     def is_chosen(case: Case) -> bool:
-        return case.test.__module__.rpartition(".")[2] in modules
+        return case.file in modules
 
     found: dict[str, Deviation] = {}
     for case, outcome in outcomes(fault, is_chosen, silence=PATIENT):

@@ -32,7 +32,7 @@ def test_a_fault_is_found_by_the_tests_that_make_much(name: str) -> None:
     fault = FAULTS[name]
 
     def chosen(case: Case) -> bool:
-        file = case.test.__module__.rpartition(".test_")[2]
-        return file in FILES and fault.requirement in case.slugs
+        is_of_much = case.file.removeprefix("test_") in FILES
+        return is_of_much and fault.requirement in case.slugs
 
     assert failures(fault, chosen, enough=1, profile=newest_with(fault.requirement))

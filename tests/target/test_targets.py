@@ -27,7 +27,7 @@ from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import NotTestable
 from tests.command_line import TIMED, suite
-from tests.faults import FILES
+from tests.faults import FILES, MUCH
 from tests.parts import part_of, sample
 from tests.proxy import proxy
 from tests.servers import (
@@ -38,8 +38,7 @@ from tests.servers import (
     needs_faketime,
 )
 
-_MUCH = ("errors", "numbers", "queues", "repetition", "crowds", "slow_clients")
-_LITTLE = [name for name in FILES if name.removeprefix("test_") not in _MUCH]
+_LITTLE = [name for name in FILES if name not in ("test_errors", "test_numbers", *MUCH)]
 """Files of tests that send so little that single bytes take no hours."""
 
 
