@@ -16,11 +16,13 @@ from conformance.transcript import AT_ONCE, GRAIN, Entry
 from reference_server.commands import WAITING, any_of
 from reference_server.state import SECOND
 
-PROMPT = 5 * SECOND
+ROUNDED = round(2 * GRAIN * SECOND)
+"""Nanoseconds by which a written wait may be too short: both its ends are rounded down, and so is
+the time for which the clock was moved meanwhile."""
+PROMPT = 5 * SECOND - ROUNDED
 """Nanoseconds after which a reply that comes at once is missing, as in a run."""
-LATENESS = SECOND // 4 - round(2 * GRAIN * SECOND)
-"""Nanoseconds by which a timer may be late, as in a run, less what is lost where times are rounded
-down."""
+LATENESS = SECOND // 4 - ROUNDED
+"""Nanoseconds by which a timer may be late, as in a run."""
 NOISE = SECOND // 50
 """Nanoseconds that any reply may take: a run takes no account of them."""
 PUNCTUAL = SECOND

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -94,9 +95,18 @@ def test_the_pace_is_that_of_the_slowest_reply_that_came_at_once() -> None:
 
 
 def test_check_grants_what_a_run_grants() -> None:
-    assert round(USUAL.reply * SECOND) == PROMPT
+    assert pytest.approx((USUAL.reply - 2 * GRAIN) * SECOND) == PROMPT
     assert pytest.approx((USUAL.lateness - 2 * GRAIN) * SECOND) == LATENESS
     assert 2 * GRAIN <= GRANULARITY
+
+
+def test_a_reply_that_a_run_has_waited_for_is_missing_however_the_wait_is_rounded() -> None:
+    for begins, moves in itertools.product([7.0001, 7.0049], [0.5001, 0.5049]):
+        transcript = Transcript()
+        transcript.add("A", ">", b"use a\r\n", begins)
+        transcript.add_time(begins + moves, moved_from=begins)
+        transcript.add_time(begins + moves + USUAL.reply)
+        assert check(parse(transcript.render(fold=False))) is not None
 
 
 def test_times_are_written_where_they_pass_and_rounded_down() -> None:
