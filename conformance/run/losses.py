@@ -156,9 +156,10 @@ class Losses:
             return
         item, seen = self._last
         error = TargetLost(GOES_ON, replace(fate, more=", as was seen when the test was over"))
-        if not isinstance(seen.error, Deviation):
-            # All that it has asked for was answered.
-            error.owner = CLOSES
+        error.owner = CLOSES
+        if isinstance(seen.error, Deviation) and seen.error.step.kind is OutcomeKind.NO_REPLY:
+            # The command that was not answered may have ended it.
+            error.owner = seen.error.owner
         self._late.append(Loss(item, Outcome(error, seen.transcript, said=target.said())))
         self._is_explained = True
 

@@ -16,8 +16,8 @@ from conformance.run.runner import Outcome, Overlapped
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.transcript import Transcript
-from conformance.usual_answers import OVERLAP, SERIALLY
-from conformance.verdict import Fate, NotTestable, OutcomeKind, TargetLost
+from conformance.usual_answers import CLOSES, OVERLAP, SERIALLY
+from conformance.verdict import Deviation, Fate, NotTestable, OutcomeKind, Step, TargetLost
 from reports.results import read_results
 from tests.command_line import suite
 from tests.servers import changed_server
@@ -167,6 +167,30 @@ def test_a_loss_that_the_test_alone_does_not_cause_is_not_its_own(server: BuiltI
     assert losses.after(item, lost, server, 0, _lost) is lost
     item.fixturenames.append("exploration")
     assert losses.after(item, lost, server, 0, lambda: pytest.fail("it was run again")) is lost
+
+
+@pytest.mark.parametrize(
+    ("seen", "owner"),
+    [
+        (None, CLOSES),
+        (OutcomeKind.WRONG_VALUE, CLOSES),
+        (OutcomeKind.NO_REPLY, "stats.ok"),
+    ],
+)
+def test_a_target_that_was_gone_after_a_test_was_lost_by_what_was_not_answered_or_by_the_end(
+    server: BuiltIn, monkeypatch: pytest.MonkeyPatch, seen: OutcomeKind | None, owner: str
+) -> None:
+    error = None if seen is None else Deviation("OK", "another thing", step=Step(seen))
+    if error is not None:
+        error.owner = "stats.ok"
+    losses = Losses()
+    first: Any = _Item("first")
+    losses.after(first, Outcome(error), server, 0, _lost)
+    monkeypatch.setattr(server, "ended", lambda: Fate(OutcomeKind.CRASHED, "ended by SIGSEGV"))
+    losses.before(server, 0)
+    (late,) = losses.late(is_over=True)
+    assert isinstance(late.outcome.error, TargetLost)
+    assert late.outcome.error.owner == owner
 
 
 def test_who_has_lost_a_server_of_its_own_is_not_run_again(server: BuiltIn) -> None:
