@@ -55,7 +55,7 @@ def _explained(outcome: Outcome, owner: str, why: str) -> Outcome:
     assert isinstance(error, TargetLost)
     fate = replace(error.fate, more=f"; {why}")
     lost = TargetLost(error.expected, fate, error.marked, error.step.command)
-    lost.owner = owner
+    lost.owner, lost.de_facto = owner, error.de_facto
     return replace(outcome, error=lost)
 
 

@@ -305,7 +305,10 @@ def test_a_number_and_what_it_does(
     if place.kind is ArgumentKind.SECONDS:
         client.minds_time()
     numbers = _Numbers(client, profile)
-    for text, line in _lines(client, profile, place, spellings):
+    lines = _lines(client, profile, place, spellings)
+    if place.verb == "pause-tube":
+        client.confirm(f"stats-tube {client.tube}", "OK", "use.creates-tube")
+    for text, line in lines:
         numbers.says(place, text, line)
 
 

@@ -34,7 +34,7 @@ def test_replies_come_in_the_order_of_the_commands(connect: Connect, tube: str) 
     # One after the other, each of them is answered as it should be.
     for verb, name in (("use", tube), ("watch", tube), ("ignore", "default")):
         first.go_to(f"{verb} {name}")
-    lines = f"use {tube}\r\nwatch {tube}\r\nbogus\r\nignore default\r\n".encode()
+    lines = f"use {tube}\r\nwatch {tube}\r\n".encode() + client.ping + b"ignore default\r\n"
     begin = client.raw(lines, replies=4)
     begin.expect(USING(tube))
     begin.nth(1).expect(WATCHING(2))

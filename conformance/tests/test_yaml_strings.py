@@ -58,6 +58,7 @@ def test_list_tubes_watched_is_a_list_of_strings(connect: Connect) -> None:
 def test_the_name_in_stats_tube_is_a_string(connect: Connect, name: str) -> None:
     client = connect()
     client.use(name)
+    client.confirm(f"stats-tube {name}", "OK", "use.creates-tube")
     _expect_string(client, f"stats-tube {name}", "name", name)
 
 
