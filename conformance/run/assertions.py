@@ -247,10 +247,12 @@ def _listed(items: Iterable[str]) -> str:
 
 
 def _observed(test: ast.expr, values: Mapping[str, object], said: str) -> str:
-    """Return the observed side of a comparison, else ``said``, as pytest has written it down."""
+    """Return the observed side of a comparison, else ``said``, as pytest has written it down.
+
+    Of a value with a name, pytest may have left out a part.
+    """
     if isinstance(test, ast.Compare) and isinstance(subject := _subject(test), ast.Name):
-        value = values.get(subject.id)
-        if subject is not test.left and _is_plain(value):
+        if _is_plain(value := values.get(subject.id)):
             return _shown(value)
     with _parsing:
         try:

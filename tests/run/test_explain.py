@@ -32,6 +32,10 @@ def test_an_assertion_is_shown_as_a_sentence_and_the_value(tmp_path: Path) -> No
     assert shown.step.subject == "value == 1"
 
 
+def test_of_a_value_with_a_name_nothing_is_left_out(tmp_path: Path) -> None:
+    assert _failure(tmp_path / "test_it.py", "value == 1, 'assert ...2 == 1'").observed == "2"
+
+
 @pytest.mark.parametrize("assertion", ["3 <= value <= 5, '3 <= 2'", "0 <= value <= 1, '2 <= 1'"])
 def test_of_an_interval_the_value_inside_is_observed(tmp_path: Path, assertion: str) -> None:
     shown = _failure(tmp_path / "test_it.py", assertion)
