@@ -17,7 +17,7 @@ RANDOM = frozenset(
 RARE = ("endurance.", "exhaustion.", "persistence.")
 """The beginnings of slugs that only concern a server in need, after long use, or restarted."""
 CRASHED = "crashed"
-"""The observation of a cause that has ended the target's process."""
+"""The beginning of an observation of a cause that has ended the target's process."""
 _MUCH = re.compile(r"\btest_(?:queues|repetition|crowds|slow_clients|circumstances)::")
 """The tests that go beyond normal use: they have much of something."""
 _LEVELS: dict[Verdict, Level] = {Verdict.FAIL: "must", Verdict.NON_STRICT: "de-facto"}
@@ -155,7 +155,7 @@ def _rank(group: Group, places: dict[str, int]) -> tuple[bool, int, bool, bool, 
         group.known,
         DEVIATIONS.index(group.verdict),
         not _shows_bytes(group),
-        cause is None or cause.observed != CRASHED,
+        cause is None or not cause.observed.startswith(CRASHED),
         -len(group.blocked),
         _use(first, group.tests[0]),
         places[first.slug],

@@ -251,9 +251,9 @@ def _observed(test: ast.expr, values: Mapping[str, object], said: str) -> str:
 
     Of a value with a name, pytest may have left out a part.
     """
-    if isinstance(test, ast.Compare) and isinstance(subject := _subject(test), ast.Name):
-        if _is_plain(value := values.get(subject.id)):
-            return _shown(value)
+    subject = _subject(test) if isinstance(test, ast.Compare) else None
+    if isinstance(subject, ast.Name) and _is_plain(value := values.get(subject.id)):
+        return _shown(value)
     with _parsing:
         try:
             compared = ast.parse(said, mode="eval").body

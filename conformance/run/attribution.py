@@ -11,6 +11,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from conformance.target.sanitizers import last_words
 from conformance.target.traits import Traits
 from conformance.usual_answers import (
     DRAINING,
@@ -69,11 +70,12 @@ def _is_unknown(step: Step, traits: Traits) -> bool:
     return step.came == UNKNOWN_COMMAND.word and step.command in traits.unknown
 
 
-def cause_of(blame: Blame, traits: Traits) -> CauseRecord | None:
+def cause_of(blame: Blame, traits: Traits, said: str = "") -> CauseRecord | None:
     """Return the cause of a failure: equal for failures that look the same.
 
-    All commands that the target does not know are one cause. None if the failure has nothing that
-    others could have in common with it: it is about no command, and no value with a name.
+    All commands that the target does not know are one cause, and so are all crashes of which it has
+    ``said`` the same. None if the failure has nothing that others could have in common with it: it
+    is about no command, and no value with a name.
     """
     step = blame.step
     if _is_unknown(step, traits):
@@ -84,9 +86,10 @@ def cause_of(blame: Blame, traits: Traits) -> CauseRecord | None:
         # A server without drain mode does not crash by itself.
         return CauseRecord(command="", expected="drain mode", observed=f"ended by {DRAINS}")
     if step.kind.is_loss:
-        return CauseRecord(
-            command=step.command, expected="a target that goes on", observed=step.kind
-        )
+        goes_on, words = "a target that goes on", last_words(said)
+        if words:
+            return CauseRecord(command="", expected=goes_on, observed=f"{step.kind}: {words}")
+        return CauseRecord(command=step.command, expected=goes_on, observed=step.kind)
     expected = " or ".join(f"{word} …" if word else "a reply" for word in step.words)
     if not (step.command or expected or step.subject):
         return None

@@ -330,7 +330,9 @@ def _observe(item: pytest.Function, outcome: Outcome) -> Observation:
         )
     if isinstance(error, Deviation):
         blame = blame_of(error, suite.target.traits)
-    cause = cause_of(blame, suite.target.traits) if blame and verdict in DEVIATIONS else None
+    cause = None
+    if blame and verdict in DEVIATIONS:
+        cause = cause_of(blame, suite.target.traits, outcome.said)
     test = Test(
         id=clean(test_id(item)),
         requirements=list(slugs(item)),

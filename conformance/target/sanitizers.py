@@ -1,4 +1,4 @@
-"""Parses the reports of sanitizers and runtimes: memory errors, races, panics."""
+"""Parses what servers print of their errors: reports of sanitizers and runtimes, last words."""
 
 from __future__ import annotations
 
@@ -39,6 +39,9 @@ _VARYING = re.compile(
 )
 """Processes, threads, addresses and values, but not a place in the source."""
 
+_LAST_WORDS = re.compile(r"(?=\S).*(?:(?:Error|Exception|panic|panicked|fatal error)\b|ssertion )")
+"""The line in which a program says why it ends."""
+
 SANITIZERS = re.compile(rb"__(?:a|hwa|m|t)san_init")
 """The sanitizers that are in a program, by a name that is in it: those with their own allocator."""
 QUARANTINES = re.compile(rb"__(?:a|hwa)san_init")
@@ -78,6 +81,19 @@ class SanitizerReport(NamedTuple):
 
 def _form(text: str) -> str:
     return " ".join(_VARYING.sub("", text).split())
+
+
+def last_words(printed: str) -> str:
+    """Return why a server that has crashed says it did, in the same words each time.
+
+    That is the last line about an error, and the place or the message behind it; empty if it has
+    said nothing.
+    """
+    lines = printed.splitlines()
+    for number in reversed(range(len(lines))):
+        if _LAST_WORDS.match(lines[number]):
+            return _form(" ".join(lines[number : number + 2]))
+    return ""
 
 
 def different(remarks: Iterable[str]) -> list[str]:

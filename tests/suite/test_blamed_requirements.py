@@ -232,6 +232,23 @@ def test_all_losses_at_one_command_have_one_cause() -> None:
     assert one.command == "kick"
 
 
+def test_crashes_of_which_the_target_has_said_the_same_have_one_cause() -> None:
+    """Whatever command came next."""
+    put, kick = (Blame(Step(OutcomeKind.CRASHED, command)) for command in ("put", "kick"))
+    said = (
+        "Ready.\nRangeError [ERR]: {} is too large\n    at concat (node:buffer:{}:25)\n  code: 1\n"
+    )
+    causes = {
+        cause_of(put, Traits(), said.format(1, 594)),
+        cause_of(kick, Traits(), said.format(7, 594)),
+    }
+    (one,) = causes
+    assert one is not None
+    assert one.observed.startswith("crashed: RangeError [ERR]: ")
+    assert cause_of(kick, Traits(), said.format(7, 95).replace("concat", "slice")) != one
+    assert cause_of(kick, Traits(), "Ready.\n") != cause_of(put, Traits(), "Ready.\n")
+
+
 def test_failures_about_nothing_that_has_a_name_have_no_cause_in_common() -> None:
     assert cause_of(Blame(), Traits()) is None
     assert cause_of(Blame(Step(OutcomeKind.WRONG_VALUE, subject="state")), Traits()) is not None

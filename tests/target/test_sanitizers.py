@@ -11,7 +11,7 @@ import pytest
 from conformance.run.runner import run
 from conformance.target.launch import Launched
 from conformance.target.launched_target import LaunchedTarget
-from conformance.target.sanitizers import different, reports
+from conformance.target.sanitizers import different, last_words, reports
 from conformance.tests import test_exhaustion_peers as peers
 from conformance.verdict import Deviation, NotTestable
 from tests.command_line import suite
@@ -124,6 +124,24 @@ def test_reports_of_one_kind_that_come_from_elsewhere_are_others() -> None:
     freed, moved = reports(ASAN + ASAN.replace("job_free", "job_move"))
     assert freed.kind.endswith("heap-use-after-free on address at pc < job_free")
     assert freed.kind != moved.kind
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        ("thread 'a' (7) panicked at q.rs:51:52:\nindex\n", "thread panicked at q.rs:51:52: index"),
+        ("panic: nil map\n\ngoroutine 7 [running]:\n", "panic: nil map"),
+        ("s: heap.c:12: f: Assertion `k' failed.\n", "s: heap.c:12: f: Assertion `k' failed."),
+        ("a.rb:5:in `f': no method (NoMethodError)\n", "a.rb:5:in `f': no method (NoMethodError)"),
+        (
+            "Error: first\n    at f (a.js)\n\nError: last\n    at g (a.js)\n",
+            "Error: last at g (a.js)",
+        ),
+        ("listening\n", ""),
+    ],
+)
+def test_the_last_words_of_a_server_are_those_of_its_error(printed: str, words: str) -> None:
+    assert last_words(printed) == words
 
 
 @pytest.mark.parametrize(
