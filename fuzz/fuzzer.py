@@ -108,7 +108,8 @@ class Fuzzer:
         chance, report = Random(self._exploration.seed), self.report
         start = time.monotonic()
         report.seconds = 0.0
-        self._scout(_AHEAD, most)
+        if not report.programs:
+            self._scout(_AHEAD, most)
         while report.seconds < seconds and not report.is_over(most):
             seed = chance.randrange(2**32)
             report.programs += 1

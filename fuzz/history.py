@@ -20,7 +20,7 @@ class CampaignHistory:
         self._new: dict[str, float] = {}
 
     def note(self, news: Sequence[ProgressUpdates], seconds: float) -> CampaignMoment:
-        """Take in the last news of each process; return how far all of them are."""
+        """Take in the last news of each worker; return how far all of them are."""
         moment = CampaignMoment(
             seconds,
             sum(told.progress.cases for told in news),

@@ -27,7 +27,7 @@ class LiveView(Display):
         self._shown = 0.0
 
     def show(self, news: Sequence[ProgressUpdates]) -> None:
-        """Take in the last news of each process; show them, now and then."""
+        """Take in the last news of each worker; show them, now and then."""
         seconds = time.monotonic() - self._start
         if seconds - self._shown < _EVERY:
             return
@@ -42,16 +42,15 @@ class LiveView(Display):
 
 
 def table(news: Sequence[ProgressUpdates], history: CampaignHistory, seconds: float) -> Table:
-    """Return a row for each process, one for all of them, and since when nothing was new."""
+    """Return a row for each worker, one for all of them, and since when nothing was new."""
     has_edges = any(told.edges for told in news)
     shown = Table(title=f"fuzzing for {seconds:.0f} s", title_justify="left")
     shown.add_column("worker")
     for name in ("cases", "cases/s", "shapes", *(("edges",) if has_edges else ()), "findings"):
         shown.add_column(name, justify="right")
     for told in news:
-        name = f"{told.job + 1} (ended)" if told.ended else f"{told.job + 1}"
         counts = told.progress.cases, told.shapes, told.edges, len(told.found)
-        shown.add_row(name, *_cells(*counts, seconds, has_edges))
+        shown.add_row(f"{told.job + 1}", *_cells(*counts, seconds, has_edges))
     now = history.moments[-1]
     shown.add_section()
     shown.add_row("all", *_cells(*now[1:], seconds, has_edges))

@@ -1,4 +1,4 @@
-"""Progress updates of a campaign, from each of its processes."""
+"""Progress updates of a campaign, from each of its workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reports.words import counted
 
 @dataclass(frozen=True, slots=True)
 class ProgressUpdates:
-    """The news of a process: its progress, its findings, and whether it has ended."""
+    """The news of a worker: its progress, and its findings."""
 
     job: int
     progress: Progress = field(default_factory=Progress)
@@ -25,8 +25,6 @@ class ProgressUpdates:
     health: tuple[str, ...] = ()
     target: str = ""
     """The target in words, once it is known."""
-    error: str = ""
-    ended: bool = False
 
 
 def line(news: Sequence[ProgressUpdates], seconds: float) -> str:
@@ -42,6 +40,11 @@ def line(news: Sequence[ProgressUpdates], seconds: float) -> str:
         f"{seconds:.0f} s, {counted(cases, 'case')} ({rate}),"
         f" {counted(shapes, 'shape')}, {seen}{counted(found, 'finding')}"
     )
+
+
+def target_of(news: Sequence[ProgressUpdates]) -> str:
+    """Return the target in words; empty until it is known."""
+    return next((told.target for told in news if told.target), "")
 
 
 def health(news: Sequence[ProgressUpdates]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Slices of a campaign on a cluster: a worker fuzzes for a while, and returns its discoveries.
+"""Slices of a campaign: a worker fuzzes for a while, and returns its discoveries.
 
 A worker keeps target and fuzzer from one slice to the next, as it takes long to start them, and
 they know what is found. All that a slice needs to be done elsewhere is in it.
@@ -6,6 +6,7 @@ they know what is found. All that a slice needs to be done elsewhere is in it.
 
 from __future__ import annotations
 
+import atexit
 import math
 import tempfile
 import threading
@@ -15,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.random_testing.exploration import Exploration
-from conformance.run.cluster import tell
 from conformance.run.options import Options
 from conformance.run.transferred_files import HandedOver
+from conformance.run.workers import tell, worker_name
 from conformance.target.address import TargetError
 from conformance.target.cleanup import leave
 from conformance.target.launch import LaunchError
@@ -119,6 +120,7 @@ class Beat:
 
     worker: str
     seed: int
+    target: str
     progress: Progress
 
 
@@ -142,13 +144,17 @@ _kept: dict[int, _Kept] = {}
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """So many seconds of a campaign, from a seed on; can be called."""
+    """So many seconds of a campaign, from a seed on, or until ``most`` things are found.
+
+    Can be called.
+    """
 
     campaign: str
     options: Options
     coverage: str
     seed: int
     seconds: float
+    most: float
     known: SharedKnowledge
 
     def __call__(self) -> SliceOutcome:
@@ -157,6 +163,7 @@ class Slice:
         if kept is None or kept.campaign != self.campaign:
             end_of_thread()
             kept = _kept[threading.get_ident()] = self._begin()
+            atexit.register(end_of_campaign, self.campaign)
         try:
             return self._go_on(kept)
         except (OSError, TargetError, LaunchError) as error:
@@ -179,14 +186,14 @@ class Slice:
         pool = Pool(None, grey.has_news) if grey is not None else Pool()
 
         def seen(transcript: Transcript) -> None:
-            tell(self.campaign, FirstSight(_worker(), exploration.seed, transcript))
+            tell(self.campaign, FirstSight(worker_name(), exploration.seed, transcript))
 
         told = sight.named(target)
         fuzzer = Fuzzer(exploration, target, pool, grey, seen)
         return _Kept(self.campaign, target, exploration, told, folder, pool, entries, fuzzer)
 
     def _go_on(self, kept: _Kept) -> SliceOutcome:
-        worker, pool, report = _worker(), kept.pool, kept.fuzzer.report
+        worker, pool, report = worker_name(), kept.pool, kept.fuzzer.report
         pool.take(self.known.inputs, self.known.shapes)
         pool.known.take(self.known.forms)
         kept.entries.take(self.known.entries)
@@ -199,15 +206,16 @@ class Slice:
             return Progress(progress.cases - cases, progress.commands - commands, progress.slowest)
 
         kept.exploration.seed = self.seed
-        told = time.monotonic()
+        told = -math.inf
 
         def beat() -> None:
             nonlocal told
             if time.monotonic() - told > _BEAT:
                 told = time.monotonic()
-                tell(self.campaign, Beat(worker, self.seed, done()))
+                tell(self.campaign, Beat(worker, self.seed, kept.told, done()))
 
-        kept.fuzzer.go_on(self.seconds, math.inf, beat)
+        beat()
+        kept.fuzzer.go_on(self.seconds, found + self.most, beat)
         here = SharedKnowledge(
             frozenset(pool.inputs),
             frozenset(pool.shapes),
@@ -226,12 +234,6 @@ class Slice:
             HandedOver.of(Path(kept.folder.name)),
             tuple(report.health.values()),
         )
-
-
-def _worker() -> str:
-    from distributed import get_worker
-
-    return str(get_worker().address)
 
 
 def end_of_thread() -> None:

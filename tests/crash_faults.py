@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from pathlib import Path
 
 from conformance.durability.campaign import DurabilityCampaign, workers
 from conformance.durability.findings import grouped
-from conformance.durability.inspection import Question
+from conformance.durability.inspection import Question, Seen
 from conformance.durability.recording import RecordingFiles, read, record
 from conformance.durability.scenes import TUBES, CrashScene, scenes
+from conformance.run.jobs import Backend
 from conformance.target.limits import USUAL
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST
@@ -31,7 +32,7 @@ def crash_faults() -> list[str]:
 
 
 def broken(
-    pool: Executor, options: str, scene: CrashScene, states: int, every: int = 0
+    backend: Backend[Seen], options: str, scene: CrashScene, states: int, every: int = 0
 ) -> dict[str, int]:
     """Return the requirements that crashes in a scene show to be broken, each with its states.
 
@@ -43,16 +44,16 @@ def broken(
         record(command, scene, NEWEST, USUAL, loss, kept)
         recording = read(kept, scene, NEWEST, loss)
         question = Question(command, NEWEST, USUAL, tuple(recording.ids.values()), TUBES)
-        outcome = DurabilityCampaign(pool, kept.seen, lambda *_: None).run(
+        outcome = DurabilityCampaign(backend, kept.seen, lambda *_: None).run(
             question, recording, states
         )
     return {found.requirement: found.states.total() for found in grouped(outcome.cases)}
 
 
-def _seen(pool: Executor, fault: str, states: int) -> Iterator[dict[str, int]]:
+def _seen(backend: Backend[Seen], fault: str, states: int) -> Iterator[dict[str, int]]:
     """Yield what the scenes show of a fault, up to the one that shows what it breaks."""
     for every, scene in itertools.product((0, 50), SCENES):
-        yield (found := broken(pool, f"--fault {fault}", scene, states, every))
+        yield (found := broken(backend, f"--fault {fault}", scene, states, every))
         if FAULTS[fault].requirement in found:
             return
 
@@ -64,9 +65,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="FAULT", help="all, if none is named")
     args = parser.parse_args()
     start, missed = time.monotonic(), 0
-    with workers(2) as pool:
+    with contextlib.closing(workers(2)) as backend:
         for name in args.names or crash_faults():
-            *_, found = _seen(pool, name, args.states)
+            *_, found = _seen(backend, name, args.states)
             due = FAULTS[name].requirement
             missed += due not in found
             told = ", ".join(f"{slug}: {states} states" for slug, states in found.items())

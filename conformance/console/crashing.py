@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from conformance.durability.crashes import CrashKind
 from conformance.durability.damage import Damage, damages, other_files, wrong
 from conformance.durability.disk import Disk, digest, write_out
 from conformance.durability.findings import CrashCase, grouped, place
-from conformance.durability.inspection import Question
+from conformance.durability.inspection import Question, Seen
 from conformance.durability.judging import STARTS
 from conformance.durability.kills import kills
 from conformance.durability.recording import (
@@ -31,6 +30,7 @@ from conformance.durability.results import added, earlier, nothing_yet
 from conformance.durability.rivals import rivals
 from conformance.durability.scenes import LARGEST, TUBES, CrashScene, scenes
 from conformance.durability.upgrades import LeftFiles, left_by
+from conformance.run.jobs import Backend
 from conformance.run.options import Options
 from conformance.target.launch import DidNotStart
 from conformance.target.launched_target import LaunchedTarget
@@ -90,22 +90,22 @@ class Crashing:
         self._run = run if self._written is None else earlier(self._written, run)
         self._report = DurabilityReport(self._command, self._profile, reproduce)
 
-    def everything(self, pool: Executor, tried: Tried) -> int:
+    def everything(self, backend: Backend[Seen], tried: Tried) -> int:
         """Run all parts, print their findings, and return the exit code."""
         first: SceneRecording | None = None
         for scene in self._scenes:
             with self._testing(scene.name, STATES):
                 recording = self._recording(scene)
                 first = first or recording
-                self._crash(pool, recording, tried.states)
+                self._crash(backend, recording, tried.states)
         if tried.damages:
             with self._testing("damaged files", DAMAGES):
                 if first is None:
                     raise NotTestable("no conversation was recorded")
-                self._damage(pool, "damaged files", _left(first), tried.damages)
+                self._damage(backend, "damaged files", _left(first), tried.damages)
             if self._older is not None:
                 with self._testing(OLDER, DAMAGES):
-                    self._damage(pool, OLDER, self._left_by(self._older), tried.damages)
+                    self._damage(backend, OLDER, self._left_by(self._older), tried.damages)
             with self._testing("two servers on one folder", DAMAGES):
                 self._share()
         if tried.kills:
@@ -138,15 +138,15 @@ class Crashing:
     def _question(self, ids: Iterable[int]) -> Question:
         return Question(self._command, self._profile, self._limits, tuple(ids), TUBES)
 
-    def _campaign(self, pool: Executor, name: str) -> DurabilityCampaign:
+    def _campaign(self, backend: Backend[Seen], name: str) -> DurabilityCampaign:
         bar = ProgressBar(f"{name}:")
         kept = RecordingFiles.of(self._folder, name).seen
-        return DurabilityCampaign(pool, kept, lambda done, of: bar.tell(done / of))
+        return DurabilityCampaign(backend, kept, lambda done, of: bar.tell(done / of))
 
-    def _crash(self, pool: Executor, recording: SceneRecording, limit: int) -> None:
+    def _crash(self, backend: Backend[Seen], recording: SceneRecording, limit: int) -> None:
         """Try all crashes in a scene."""
         name = recording.scene.name
-        campaign = self._campaign(pool, name)
+        campaign = self._campaign(backend, name)
         outcome = campaign.run(self._question(recording.ids.values()), recording, limit)
         self._cases += outcome.cases
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in outcome.states.items())
@@ -171,7 +171,7 @@ class Crashing:
         left.keep(folder)
         return left
 
-    def _damage(self, pool: Executor, name: str, before: LeftFiles, limit: int) -> None:
+    def _damage(self, backend: Backend[Seen], name: str, before: LeftFiles, limit: int) -> None:
         """Start the server on files as they were left, and damaged in each way."""
         files, bodies = before
         work = {digest(damage.files): damage for damage in damages(files)}
@@ -181,7 +181,7 @@ class Crashing:
         chosen = [*whole.items(), *places[:: max(-(-len(places) // limit), 1)]]
         if not self._resume:
             RecordingFiles.of(self._folder, name).seen.unlink(missing_ok=True)
-        campaign = self._campaign(pool, name)
+        campaign = self._campaign(backend, name)
         tried = [(state, damage.files) for state, damage in chosen]
         seen = campaign.seen(self._question(bodies), tried)
         for number, (state, damage) in enumerate(chosen):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from dataclasses import replace
@@ -141,8 +142,8 @@ def durability(
         before = Options.of_command(None, older, "real", start_timeout) if older else None
         written = ReportPlaces(folder, report)
         run = Crashing(options, before, promised(launch, loss), written, resume, again)
-        with workers(jobs) as pool:
-            return run.everything(pool, Tried(states, kills, damages))
+        with contextlib.closing(workers(jobs)) as backend:
+            return run.everything(backend, Tried(states, kills, damages))
     except KeyboardInterrupt:
         print("interrupted; --resume goes on")
         return INTERRUPTED

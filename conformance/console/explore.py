@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import as_completed
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from functools import partial
@@ -18,7 +18,8 @@ import click
 
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
-from conformance.run.cluster import Cluster, ClusterJob
+from conformance.run.cluster import Cluster
+from conformance.run.jobs import Backend, Job, Processes
 from conformance.run.named_target import names_target
 from conformance.run.options import Options
 from conformance.run.transferred_files import HandedOver
@@ -31,7 +32,6 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.target.launch import LaunchError
 from conformance.target.target import Target
 from conformance.target.watchdog import take_endings_for_interrupts
-from conformance.target.workers import worker_processes
 from conformance.transcript import Transcript
 from conformance.usage import (
     FROM_1,
@@ -141,8 +141,8 @@ def explore(
     found: list[Explored] = []
     code = 0
     try:
-        done = _explored(work, jobs) if cluster is None else explored_on(cluster, work)
-        for explored in done:
+        backend = Processes[Far](jobs) if cluster is None else _cluster(cluster, work)
+        for explored in explored_on(backend, work):
             found.append(explored)
             _keep(name, known | {one.world for one in found if one.is_whole})
             print(explored.line, flush=True)
@@ -179,42 +179,32 @@ def _keep(name: str, worlds: Iterable[str]) -> None:
         print(f"how far it came could not be kept in {PROGRESS}: {error.strerror}")
 
 
-def _explored(work: Iterable[_Exploration], jobs: int) -> Iterator[Explored]:
-    """Explore worlds in so many processes, and yield each that is done."""
-    with worker_processes(jobs) as pool:
-        done = [pool.submit(_explore, one) for one in work]
-        try:
-            for future in as_completed(done):
-                yield future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def explored_on(address: str, work: Sequence[_Exploration]) -> Iterator[Explored]:
-    """Explore worlds on the workers of a scheduler, and yield each that is done."""
+def _cluster(address: str, work: Sequence[_Exploration]) -> Cluster[Far]:
+    """Return the workers of a scheduler, for exactly this work."""
     which = repr([(one.options, one.states) for one in work[:1]]).encode()
-    cluster = Cluster[Far](address, f"explore-{hashlib.sha256(which).hexdigest()[:12]}")
-    begun = {*cluster.left()}
+    return Cluster(address, f"explore-{hashlib.sha256(which).hexdigest()[:12]}")
+
+
+def explored_on(backend: Backend[Far], work: Iterable[_Exploration]) -> Iterator[Explored]:
+    """Explore worlds, and yield each that is done."""
+    begun = {*backend.left()}
     left = iter([one for one in work if one.world.name not in begun])
 
-    def next_job() -> ClusterJob[Far] | None:
+    def next_job() -> Job[Far] | None:
         one = next(left, None)
         if one is None:
             return None
-        return ClusterJob(one.world.name, partial(explore_far, one, one.end - time.monotonic()))
+        return Job(one.world.name, partial(explore_far, one, one.end - time.monotonic()))
 
-    try:
-        for job in cluster.done(next_job):
+    with contextlib.closing(backend):
+        for job in backend.done(next_job):
             if job.result is None:
-                raise TargetError(f"a worker: {job.error}")
+                raise TargetError(str(job.error))
             yield job.result.filed()
-    finally:
-        cluster.close()
 
 
 class Far(NamedTuple):
-    """A world that was explored on another machine, with the files of what was found."""
+    """A world that was explored by a worker, with the files of what was found."""
 
     explored: Explored
     files: HandedOver
@@ -227,7 +217,7 @@ class Far(NamedTuple):
 
 
 def explore_far(work: _Exploration, seconds: float) -> Far:
-    """Explore one world on a worker, for so many seconds at most; raises as ``_explore``."""
+    """Explore one world, for so many seconds at most; raises as ``_explore``."""
     with tempfile.TemporaryDirectory() as folder:
         end, home = time.monotonic() + seconds, Path(folder)
         explored = _explore(replace_fields(work, end=end, findings=home))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from pathlib import Path
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from conformance.run.cluster import Cluster, ClusterJob
+from conformance.run.cluster import Cluster
+from conformance.run.jobs import Backend, InProcess, Job
 from conformance.usage import refuse
 from reports.results import Results, ResultsError, read_results
 from reports.write import write_report
@@ -31,8 +33,8 @@ def matrix(file: Path, folder: Path, address: str | None) -> list[Path]:
     places = {name: folder / name / "results.json" for name in servers}
     left = {name: servers[name] for name, place in places.items() if not place.exists()}
     which = hashlib.sha256(repr(sorted(servers.items())).encode()).hexdigest()[:12]
-    done = _here(left) if address is None else _on(address, f"matrix-{which}", left)
-    for name, (text, error) in done:
+    backend = InProcess[Text]() if address is None else Cluster[Text](address, f"matrix-{which}")
+    for name, (text, error) in _done(backend, left):
         if error:
             print(f"{name}: {error}", file=sys.stderr, flush=True)
             continue
@@ -60,27 +62,19 @@ def read_servers(file: Path) -> Mapping[str, list[str]]:
     return servers
 
 
-def _here(servers: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, Text]]:
-    for name, arguments in servers.items():
-        yield name, results_of(arguments)
-
-
-def _on(
-    address: str, work: str, servers: Mapping[str, Sequence[str]]
+def _done(
+    backend: Backend[Text], servers: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, Text]]:
-    cluster = Cluster[Text](address, work)
-    begun = {*cluster.left()}
+    begun = {*backend.left()}
     left = iter([name for name in servers if name not in begun])
 
-    def next_job() -> ClusterJob[Text] | None:
+    def next_job() -> Job[Text] | None:
         name = next(left, None)
-        return None if name is None else ClusterJob(name, partial(results_of, servers[name]))
+        return None if name is None else Job(name, partial(results_of, servers[name]))
 
-    try:
-        for job in cluster.done(next_job):
+    with contextlib.closing(backend):
+        for job in backend.done(next_job):
             yield job.name, job.result or ("", f"a worker: {job.error}")
-    finally:
-        cluster.close()
 
 
 def results_of(arguments: Sequence[str]) -> Text:

@@ -5,12 +5,10 @@ What was seen is written down at once, so that a campaign can be resumed.
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,11 +21,10 @@ from conformance.durability.inspection import Question, Seen, look
 from conformance.durability.judging import differences
 from conformance.durability.operations import Idle
 from conformance.durability.recording import NEVER, SceneRecording
-from conformance.target.workers import worker_processes
+from conformance.run.jobs import Backend, InProcess, Job, Processes
 
 _AHEAD = 32
 """States that the processes have before them."""
-Looked = tuple[str, Seen]
 
 
 class JudgedCrash(NamedTuple):
@@ -127,8 +124,10 @@ class DurabilityCampaign:
     of this run: others may be known from one that it resumes.
     """
 
-    def __init__(self, pool: Executor, kept: Path, told: Callable[[int, int], None]) -> None:
-        self._pool = pool
+    def __init__(
+        self, backend: Backend[Seen], kept: Path, told: Callable[[int, int], None]
+    ) -> None:
+        self._backend = backend
         self._kept = kept
         self._told = told
         self.started, self.seconds = 0, 0.0
@@ -147,7 +146,8 @@ class DurabilityCampaign:
         left = [(name, files) for name, files in work if name not in seen]
         begun = time.monotonic()
         with self._kept.open("a", encoding="utf-8") as kept:
-            for name, one in self._looked(question, left):
+            for job in self._looked(question, left):
+                name, one = job.name, job.outcome()
                 seen[name] = one
                 kept.write(json.dumps([name, one.as_json()]) + "\n")
                 self.started += 1
@@ -155,30 +155,15 @@ class DurabilityCampaign:
         self.seconds = time.monotonic() - begun
         return seen
 
-    def _looked(self, question: Question, work: Sequence[tuple[str, Files]]) -> Iterator[Looked]:
-        """Try each state in one of the processes, and yield it when it is done."""
-        left = iter(work)
-        running: set[Future[Looked]] = set()
-        while True:
-            for one in itertools.islice(left, _AHEAD - len(running)):
-                running.add(self._pool.submit(_look, question, *one))
-            if not running:
-                return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
+    def _looked(self, question: Question, work: Sequence[tuple[str, Files]]) -> Iterator[Job[Seen]]:
+        """Try each state, and yield it when it is done."""
+        jobs = (Job(name, partial(look, question, files)) for name, files in work)
+        return self._backend.done(lambda: next(jobs, None))
 
 
-def workers(count: int) -> Executor:
-    """Return an executor for so many states at a time; one runs in this process."""
-    if count == 1:
-        # It costs no start.
-        return ThreadPoolExecutor(1)
-    return worker_processes(count)
-
-
-def _look(question: Question, name: str, files: Files) -> Looked:
-    return name, look(question, files)
+def workers(count: int) -> Backend[Seen]:
+    """Return a backend for so many states at a time."""
+    return InProcess() if count == 1 else Processes(count, _AHEAD)
 
 
 def _read(path: Path) -> dict[str, Seen]:

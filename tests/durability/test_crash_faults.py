@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from conformance.durability.campaign import workers
 from conformance.durability.catalogue import requirements
 from conformance.durability.scenes import CrashScene, Say, put
@@ -19,8 +21,8 @@ def test_faults_that_only_a_crash_shows_break_what_only_that_shows() -> None:
 
 @needs_strace
 def test_the_reference_server_outlasts_crashes_and_with_a_fault_it_does_not() -> None:
-    with workers(1) as pool:
-        assert broken(pool, "", SCENE, 1) == {}
+    with contextlib.closing(workers(1)) as backend:
+        assert broken(backend, "", SCENE, 1) == {}
         assert "durability.power-loss" in broken(
-            pool, "--fault with-f-0-nothing-is-synced", SCENE, 4
+            backend, "--fault with-f-0-nothing-is-synced", SCENE, 4
         )

@@ -1,7 +1,7 @@
-"""A campaign on a cluster: distributes slices, and merges their findings.
+"""A campaign in slices: distributes them to workers, and merges their findings.
 
 Here is all that must not be lost: the corpus and the findings, each of them filed once. Between two
-clients, the cluster keeps what was handed out.
+clients, a cluster keeps what was handed out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from conformance.random_testing.findings import at_first_sight, not_kept
-from conformance.run.cluster import Cluster, ClusterJob
+from conformance.run.jobs import Backend, Job
 from conformance.run.options import Options
 from conformance.target.address import TargetError
 from fuzz.campaign_findings import Filed
@@ -30,15 +30,13 @@ from fuzz.progress_updates import ProgressUpdates
 from fuzz.slices import Beat, FirstSight, SharedKnowledge, Slice, SliceOutcome, end_of_campaign
 from reports.words import counted
 
-SECONDS = 10.0
+SECONDS = 5.0
 """Seconds of a slice: it is done again if its worker is lost."""
 APART = 10**6
 """The distance between the seeds of two slices."""
-_IN_A_ROW = 5
-"""Slices that fail in a row after which the campaign is given up."""
 
 
-class ClusterCampaign:
+class SlicedCampaign:
     """A campaign on workers: ``findings`` and ``corpus`` are folders, the corpus if it is kept.
 
     ``shows`` is called now and then with the last news of each worker.
@@ -65,54 +63,69 @@ class ClusterCampaign:
         self.found: dict[str, Filed] = {}
         """The findings, by name."""
         which = repr((options, coverage, seed)).encode()
-        self._name = f"fuzz-{hashlib.sha256(which).hexdigest()[:12]}"
+        self.name = f"fuzz-{hashlib.sha256(which).hexdigest()[:12]}"
+        """The same for each campaign that does exactly this."""
         self._news: dict[str, ProgressUpdates] = {}
         self._beats: dict[str, Beat] = {}
         self._heard: queue.SimpleQueue[FirstSight | Beat] = queue.SimpleQueue()
         self._mine: set[int] = set()
         """The seeds of slices whose outcome was not taken by an earlier client."""
+        self._begun: float | None = None
         self._over: set[tuple[str, int]] = set()
         self._unreduced: dict[tuple[str, int], list[Path]] = {}
 
-    def run(self, address: str, seconds: float, most: float = math.inf) -> list[ProgressUpdates]:
-        """Fuzz on the workers of a scheduler; return the last news of each of them."""
-        cluster = Cluster[SliceOutcome](address, self._name)
-        end, failed = time.monotonic() + seconds, 0
+    def run(self, backend: Backend[SliceOutcome], seconds: float, most: float = math.inf) -> None:
+        """Fuzz for so long since a worker has begun, or until ``most`` things are found.
 
-        def next_slice() -> ClusterJob[SliceOutcome] | None:
-            left = end - time.monotonic()
-            if left <= 0 or len(self.found) >= most or failed >= _IN_A_ROW:
+        Raises TargetError when as many slices in a row fail as are done at a time.
+        """
+        failed = 0
+
+        def next_slice() -> Job[SliceOutcome] | None:
+            passed = 0.0 if self._begun is None else time.monotonic() - self._begun
+            left, wanted = seconds - passed, most - len(self.found)
+            if min(left, wanted) <= 0:
                 return None
-            seed = self._seed + cluster.number() * APART
+            seed = self._seed + backend.number() * APART
             self._mine.add(seed)
-            known = self._all_known()
-            part = Slice(self._name, self._options, self._coverage, seed, min(left, SECONDS), known)
-            return ClusterJob(str(seed), part)
+            part = Slice(
+                *(self.name, self._options, self._coverage, seed, min(left, SECONDS), wanted),
+                self._all_known(),
+            )
+            return Job(str(seed), part)
 
-        try:
-            self._mine.update(map(int, cluster.left()))
+        with contextlib.closing(backend):
+            self._mine.update(map(int, backend.left()))
             if self._mine:
                 print(f"taking over {counted(len(self._mine), 'slice')} of before", flush=True)
-            cluster.hear(self._name, self._heard.put)
-            for job in cluster.done(next_slice, self._look):
-                failed = 0 if job.result else failed + 1
+            backend.hear(self.name, self._heard.put)
+            for job in backend.done(next_slice, self._look):
                 if job.result is not None:
+                    failed = 0
                     self._merge(job.result)
                     continue
-                if failed >= _IN_A_ROW or not (self._over or time.monotonic() < end):
-                    raise TargetError(f"the workers cannot go on: {job.error}")
+                failed += 1
+                if failed >= backend.slots:
+                    raise TargetError(str(job.error))
                 print(f"a slice could not be done: {job.error}", flush=True)
-            cluster.everywhere(end_of_campaign, self._name)
+            backend.end_work(end_of_campaign, self.name)
             if not self._over:
                 raise TargetError("no worker has done anything in the time")
-        finally:
-            cluster.close()
-        return self.news
 
     @property
     def news(self) -> list[ProgressUpdates]:
-        """The last news of each worker."""
-        return list(self._news.values())
+        """The last news of each worker, with what it has done of the slice that it is at."""
+        return [
+            replace(news, progress=_sum(news.progress, self._beats[worker].progress))
+            if worker in self._beats
+            else news
+            for worker, news in self._news.items()
+        ]
+
+    @property
+    def unreduced(self) -> list[Path]:
+        """The files of what was seen in slices that are not over."""
+        return [path for paths in self._unreduced.values() for path in paths]
 
     def _all_known(self) -> SharedKnowledge:
         """Return all that is known, with what other fuzzers have put into the corpus."""
@@ -179,24 +192,17 @@ class ClusterCampaign:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._hear(self._heard.get_nowait())
-        beats = {worker: beat for worker, beat in self._beats.items() if beat.seed in self._mine}
-        for worker in beats.keys() - self._news.keys():
-            self._news[worker] = ProgressUpdates(len(self._news))
-        self._shows(
-            [
-                replace(news, progress=_sum(news.progress, beats[worker].progress))
-                if worker in beats
-                else news
-                for worker, news in self._news.items()
-            ]
-        )
+        self._shows(self.news)
 
     def _hear(self, heard: FirstSight | Beat) -> None:
         place = heard.worker, heard.seed
         if heard.seed not in self._mine or place in self._over:
             return
         if isinstance(heard, Beat):
+            self._begun = self._begun or time.monotonic()
             self._beats[heard.worker] = heard
+            news = ProgressUpdates(len(self._news), target=heard.target)
+            self._news.setdefault(heard.worker, news)
             return
         # What its worker makes of it is told with the slice, unless the worker is lost.
         with contextlib.suppress(OSError):

@@ -9,8 +9,9 @@ import sys
 import pytest
 
 STARTS_ONE = (
-    "import os, signal; from conformance.target.workers import worker_processes;"
-    "print(worker_processes(1).submit(os.getpid).result(), flush=True); signal.pause()"
+    "import os, signal; from conformance.run.workers import worker_processes;"
+    "pool, news = worker_processes(1);"
+    "print(pool.submit(os.getpid).result(), flush=True); signal.pause()"
 )
 
 

@@ -1,0 +1,174 @@
+"""Jobs: units of work with a name, several of which are done at a time."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from typing import Any, Generic, TypeVar
+
+from conformance.run.workers import worker_processes
+
+_LOOK = 0.5
+"""Seconds after which it is looked what workers have told meanwhile."""
+Result = TypeVar("Result")
+
+
+class Job(Generic[Result]):
+    """A unit of work with a unique name, its function and its result."""
+
+    def __init__(self, name: str, work: Callable[[], Result] | None = None) -> None:
+        self.name = name
+        self.work = work
+        self.result: Result | None = None
+        self.error: Exception | None = None
+
+    def outcome(self) -> Result:
+        """Return the result; raises what the work has raised."""
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result
+
+
+class Backend(ABC, Generic[Result]):
+    """The place where jobs are done: this process, others, or a cluster."""
+
+    def __init__(self) -> None:
+        self._pending: dict[Future[Result], Job[Result]] = {}
+
+    @property
+    @abstractmethod
+    def slots(self) -> int:
+        """The number of jobs that are handed out at a time."""
+
+    @abstractmethod
+    def _submit(self, job: Job[Result]) -> Future[Result]:
+        """Hand out a job."""
+
+    @abstractmethod
+    def _ended(self) -> Iterable[Future[Result]]:
+        """Return what has ended, after a while at the latest."""
+
+    def _taken(self, job: Job[Result]) -> None:
+        """Forget a job whose result was taken."""
+
+    def left(self) -> list[str]:
+        """Take over the jobs that an earlier client has left; return their names."""
+        return []
+
+    @abstractmethod
+    def number(self) -> int:
+        """Return the number of the next job, of all clients for the same work."""
+
+    @abstractmethod
+    def hear(self, topic: str, heard: Callable[[Any], None]) -> None:
+        """Call a function with each message on a topic, earlier ones included."""
+
+    def end_work(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function on each worker that outlives this client."""
+
+    def close(self) -> None:
+        """Hand out nothing more, and give up what is not done."""
+
+    def done(
+        self,
+        next_job: Callable[[], Job[Result] | None],
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> Iterator[Job[Result]]:
+        """Yield jobs in the order of their ends, with a result or an error.
+
+        ``next_job`` gives what is to be done; None if there is nothing left to do. A result is
+        given up when the next one is asked for: then it must have been kept.
+        ``meanwhile`` is called again and again.
+        """
+        has_more = True
+        while has_more or self._pending:
+            meanwhile()
+            slots = self.slots
+            while has_more and len(self._pending) < slots:
+                job = next_job()
+                has_more = job is not None
+                if job is not None:
+                    self._pending[self._submit(job)] = job
+            for future in self._ended():
+                job = self._pending[future]
+                try:
+                    job.result = future.result()
+                except Exception as error:
+                    # Whatever went wrong on a worker, or with it too often.
+                    job.error = error
+                yield job
+                del self._pending[future]
+                self._taken(job)
+
+
+class _Here(Backend[Result]):
+    """A backend on this machine; its news are heard between jobs, and now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = itertools.count()
+        self._heard: dict[str, Callable[[Any], None]] = {}
+
+    def number(self) -> int:
+        return next(self._numbers)
+
+    def hear(self, topic: str, heard: Callable[[Any], None]) -> None:
+        self._heard[topic] = heard
+
+
+class InProcess(_Here[Result]):
+    """This process, which does one job after the other: that costs no start."""
+
+    slots = 1
+
+    def _submit(self, job: Job[Result]) -> Future[Result]:
+        assert job.work is not None
+        future: Future[Result] = Future()
+        try:
+            future.set_result(job.work())
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def _ended(self) -> Iterable[Future[Result]]:
+        return list(self._pending)
+
+
+class Processes(_Here[Result]):
+    """So many processes; ``waiting`` jobs more are handed out, so that none of them is idle."""
+
+    def __init__(self, count: int, waiting: int = 0) -> None:
+        super().__init__()
+        self._slots = count + waiting
+        self._pool, self._news = worker_processes(count)
+
+    @property
+    def slots(self) -> int:
+        return self._slots
+
+    def _submit(self, job: Job[Result]) -> Future[Result]:
+        assert job.work is not None
+        try:
+            return self._pool.submit(job.work)
+        except BrokenExecutor as error:
+            future: Future[Result] = Future()
+            future.set_exception(error)
+            return future
+
+    def _ended(self) -> Iterable[Future[Result]]:
+        ended = wait(self._pending, _LOOK, FIRST_COMPLETED).done
+        while not self._news.empty():
+            topic, news = self._news.get()
+            self._heard.get(topic, lambda _: None)(news)
+        return list(ended)
+
+    def close(self) -> None:
+        if self._pending:
+            # They would go on with what nobody takes any more.
+            for process in multiprocessing.active_children():
+                process.terminate()
+        self._pool.shutdown(cancel_futures=True)

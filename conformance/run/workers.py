@@ -1,0 +1,66 @@
+"""Worker processes: they belong to this run, tell it their news, and end with it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.connection import wait
+from multiprocessing.queues import SimpleQueue
+from multiprocessing.sharedctypes import Synchronized
+
+from conformance.target.footprint import FOOTPRINT
+
+News = tuple[str, object]
+"""A topic, and a message on it."""
+_outlet: SimpleQueue[News] | None = None
+"""The way to the process whose worker this one is; None elsewhere."""
+
+
+def worker_processes(count: int) -> tuple[ProcessPoolExecutor, SimpleQueue[News]]:
+    """Return so many processes, which end with this one even if it is killed, and their news."""
+    context = multiprocessing.get_context("spawn")
+    outlet: SimpleQueue[News] = context.SimpleQueue()
+    arguments = FOOTPRINT.run, context.Value("i", 0), outlet
+    return ProcessPoolExecutor(count, context, _begin, arguments), outlet
+
+
+def tell(topic: str, news: object) -> None:
+    """Send a message on a topic, from a worker to those who hand out its jobs."""
+    if _outlet is not None:
+        _outlet.put((topic, news))
+        return
+    from distributed import get_worker
+
+    get_worker().log_event(topic, pickle.dumps(news))
+
+
+def worker_name() -> str:
+    """Return the name of this worker, which no other has."""
+    if _outlet is not None:
+        return f"process {os.getpid()}"
+    from distributed import get_worker
+
+    return str(get_worker().address)
+
+
+def _begin(run: str, started: Synchronized[int], outlet: SimpleQueue[News]) -> None:
+    global _outlet
+    _outlet = outlet
+    with started.get_lock():
+        started.value += 1
+        FOOTPRINT.join(run, started.value)
+    # Ctrl-C is for the process whose worker this is.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_await_end, args=(parent.sentinel,), daemon=True).start()
+
+
+def _await_end(sentinel: int) -> None:
+    wait([sentinel])
+    # It waits for more work, which nobody gives it any more. Its servers end with it.
+    os._exit(1)
