@@ -283,8 +283,8 @@ def test_stats_counts_those_who_wait(
         worker.watch(new_tube())
     before = client.stats().number("current-waiting")
     waiting = worker.reserve_waiting()
-    waits = client.eventually(lambda: client.stats().number("current-waiting") == before + 1)
-    assert waits, "current-waiting never grew by 1"
+    client.eventually(lambda: client.stats().number("current-waiting") == before + 1)
+    assert client.stats().number("current-waiting") == before + 1
     job = client.put(b"a")
     waiting.expect_now(RESERVED(job, b"a"))
     assert client.stats().number("current-waiting") == before

@@ -408,6 +408,13 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
     assert found["bury.buried"] is Verdict.BLOCKED
 
 
+def test_a_pause_that_holds_nothing_back_does_not_break_what_else_is_said_of_pauses() -> None:
+    found = _verdicts("a-pause-holds-back-waiting-clients-only", _chosen(("pause-tube",)))
+    broken = {slug for slug, verdict in found.items() if verdict is Verdict.FAIL}
+    assert broken == {"pause-tube.paused"}
+    assert found["pause-tube.not-reserve-job"] is Verdict.BLOCKED
+
+
 @pytest.mark.parametrize(
     ("name", "broken", "others"),
     [
