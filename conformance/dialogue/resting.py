@@ -63,10 +63,10 @@ def _unrest(
 
 
 def seems_restless(resources: Resources) -> bool:
-    """Tell whether a server runs for a moment, in which it may still have had something to do."""
-    before = resources.cpu_time().ran
+    """Tell whether a server needs a CPU for a moment, as it may still have something to do."""
+    before = resources.cpu_time().wanted
     time.sleep(MOMENT)
-    return resources.cpu_time().ran - before > RUNS * MOMENT
+    return resources.cpu_time().wanted - before > RUNS * MOMENT
 
 
 def _need(cpu_time: Callable[[], CpuTime], written: Callable[[], int]) -> Need:
