@@ -33,6 +33,11 @@ class VariantRun(NamedTuple):
     undecided: list[str]
     seconds: float
 
+    @property
+    def wrong_in_a_part(self) -> list[str]:
+        """What is wrong in a run of some tests, apart from what was not selected."""
+        return [told for told in self.wrong if not told.startswith("not run ")]
+
 
 def command(name: str) -> str:
     """How a variant is launched."""
