@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Sequence
 
 from conformance.transcript import CLIENT_ENDS, RESTARTS, TARGET_CLOSES, Entry
@@ -30,8 +31,8 @@ def owner_of_loss(entries: Sequence[Entry], tested: Container[str]) -> str | Non
 def suspects_of_loss(entries: Sequence[Entry]) -> tuple[str, ...]:
     """Return the requirements that a loss may break, besides that of the last command.
 
-    Since its last reply, the target was restarted, or a client left, or time passed: that is a
-    matter of the requirement under test (empty).
+    Since its last reply, the target was restarted, or a client left, or time passed before the next
+    command: that is a matter of the requirement under test (empty).
     """
     if entries and (entries[-1].direction, entries[-1].data) == ("!", RESTARTS):
         return (COMES_BACK,)
@@ -39,4 +40,5 @@ def suspects_of_loss(entries: Sequence[Entry]) -> tuple[str, ...]:
     since = entries[replied:]
     if any(one.data in CLIENT_ENDS for one in since):
         return (CLOSES,)
-    return ("",) if any(one.direction == "+" for one in since) else ()
+    before = itertools.takewhile(lambda one: one.direction != ">", since)
+    return ("",) if any(one.direction == "+" for one in before) else ()

@@ -35,6 +35,8 @@ def test_who_has_lost_a_target_before_the_last_command(messages: str, owner: str
     [
         ("A > stats\\r\\n\n", ()),
         ("+ 2s\nA > stats\\r\\n\n", ("",)),
+        # It was waited for.
+        ("A > stats\\r\\n\n+ 5s\n", ()),
         ("B ! closes\n+ 2s\nA > stats\\r\\n\n", (CLOSES,)),
         ("B ! closes\n! restarts\n", ("persistence.put",)),
         # It has answered since.
