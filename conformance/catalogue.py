@@ -60,7 +60,7 @@ class Requirement:
         return replace(self, levels=((self.levels[0][0], (older or self.levels)[-1][1]),))
 
     @property
-    def told_level(self) -> str:
+    def level_text(self) -> str:
         """The level, and where it differs in older profiles, in words."""
         (_, level), *later = self.levels
         return ", ".join((level, *(f"{level} since {profile}" for profile, level in later)))
@@ -221,10 +221,10 @@ def _read_file(
 def told_keys(command: str, keys: Iterable[str], profile: Profile) -> set[str]:
     """Return the keys of a command's statistics that the text of a profile names."""
     slugs = {key: f"{command}.{key}" for key in keys}
-    return {key for key, slug in slugs.items() if _is_told(slug, profile)}
+    return {key for key, slug in slugs.items() if _is_named(slug, profile)}
 
 
-def _is_told(slug: str, profile: Profile) -> bool:
+def _is_named(slug: str, profile: Profile) -> bool:
     if slug in profile.lacks or slug not in catalogue():
         return slug not in profile.lacks
     key = catalogue()[slug]

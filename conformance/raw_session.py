@@ -1,8 +1,8 @@
 """Sessions as people paste them: telnet or netcat, without marks.
 
-Commands and replies are told apart by their first word: commands are small letters, replies are
+Commands and replies are distinguished by their first word: commands are small letters, replies are
 capitals. Bodies are found by their size, so that a job may look like a command. Several clients
-are told apart by what stands before each line: ``1>``, ``worker:``, ``[2]``.
+are distinguished by what stands before each line: ``1>``, ``worker:``, ``[2]``.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ class RawSession:
             elif _CAPITALS.fullmatch(line.text):
                 yield Entry(name, "<", self._received(line), math.nan)
             else:
-                told = f"line {self._at} is not a command, and not a reply: {line.text[:60]!r}"
-                raise NotATranscript(f"{told}; {FORM}")
+                problem = f"line {self._at} is not a command, and not a reply: {line.text[:60]!r}"
+                raise NotATranscript(f"{problem}; {FORM}")
 
     def _is_refused(self, line: _Line) -> bool:
-        """Tell whether a line is a command that nobody knows, as its answer tells."""
+        """Tell whether a line is an unknown command, by the answer to it."""
         following = (_line(one) for one in self._lines[self._at :])
         answer = next((one.word for one in following if one.text), "")
         return not _CAPITALS.fullmatch(line.text) and answer in _ERRORS
@@ -116,8 +116,8 @@ class RawSession:
         if sized := _SIZED.fullmatch(line.text):
             body = self._body(line.prefix, int(sized[1]))
             if body is None:
-                told = f"line {number} says that {sized[1]} bytes follow, and others do"
-                raise NotATranscript(f"{told}; {FORM}")
+                problem = f"line {number} says that {sized[1]} bytes follow, and others do"
+                raise NotATranscript(f"{problem}; {FORM}")
             data += body + CRLF
         return data
 

@@ -171,10 +171,12 @@ class Transcript:
 
 def rendered(entries: Sequence[Entry], marked: int | None = None, fold: bool = True) -> str:
     """Return entries as :meth:`Transcript.render` does."""
-    return written(entries, _told(entries, marked) if fold else range(len(entries)), marked, fold)
+    return written(
+        entries, _relevant(entries, marked) if fold else range(len(entries)), marked, fold
+    )
 
 
-def _told(entries: Sequence[Entry], marked: int | None) -> Iterable[int]:
+def _relevant(entries: Sequence[Entry], marked: int | None) -> Iterable[int]:
     """Return the messages that have to do with the marked one, as far as one can see."""
     end = len(entries) if marked is None else marked + 1
     # A command that was never answered may be long before the end.

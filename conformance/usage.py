@@ -25,7 +25,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def refuse(sentence: str) -> click.UsageError:
-    """Return the error of which the user is told in one sentence."""
+    """Return an error that is printed as one sentence."""
     return click.UsageError(sentence)
 
 
@@ -84,7 +84,7 @@ class ConsoleCommand(click.Command):
 class ConsoleGroup(click.Group):
     """A group of commands, each under a title; its first commands are the most important ones.
 
-    ``titles`` tells where each command is, as ``module:name``. It is loaded when it is asked for.
+    ``titles`` maps each command to ``module:name``, which is imported when the command is used.
     """
 
     def __init__(self, *args: Any, titles: Mapping[str, Mapping[str, str]], **kwargs: Any) -> None:
@@ -145,8 +145,8 @@ def _run(command: click.Command, name: str, argv: Sequence[str] | None) -> int:
         )
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        told = " ".join(error.format_message().split())
-        sys.stderr.write(f"{context.command_path if context else name}: {told}\n")
+        message = " ".join(error.format_message().split())
+        sys.stderr.write(f"{context.command_path if context else name}: {message}\n")
         return USAGE
     except click.Abort:
         sys.stderr.write("interrupted\n")

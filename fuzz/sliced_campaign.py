@@ -167,7 +167,9 @@ class SlicedCampaign:
             undecided=news.undecided + outcome.undecided,
             unjudged=news.unjudged + outcome.unjudged,
             found=tuple(dict.fromkeys([*news.found, *found])),
-            health=tuple(outcome.files.told(said, self._findings) for said in outcome.health)
+            health=tuple(
+                outcome.files.with_local_paths(said, self._findings) for said in outcome.health
+            )
             or news.health,
         )
 
@@ -181,7 +183,7 @@ class SlicedCampaign:
         for filed in outcome.found:
             path = None
             if filed.path is not None and not unkept:
-                path = Path(files.told(str(filed.path), self._findings))
+                path = Path(files.with_local_paths(str(filed.path), self._findings))
             seen = "; ".join(filter(None, (filed.seen, unkept)))
             self.found.setdefault(filed.diagnosis.name, replace(filed, path=path, seen=seen))
 

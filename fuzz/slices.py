@@ -18,7 +18,7 @@ from pathlib import Path
 from conformance.random_testing.exploration import Exploration
 from conformance.run.options import Options
 from conformance.run.transferred_files import HandedOver
-from conformance.run.workers import tell, worker_name
+from conformance.run.workers import send_message, worker_name
 from conformance.target.address import TargetError
 from conformance.target.cleanup import leave
 from conformance.target.launch import LaunchError
@@ -186,7 +186,7 @@ class Slice:
         pool = Pool(None, grey.has_news) if grey is not None else Pool()
 
         def seen(transcript: Transcript) -> None:
-            tell(self.campaign, FirstSight(worker_name(), exploration.seed, transcript))
+            send_message(self.campaign, FirstSight(worker_name(), exploration.seed, transcript))
 
         told = sight.named(target)
         fuzzer = Fuzzer(exploration, target, pool, grey, seen)
@@ -212,7 +212,7 @@ class Slice:
             nonlocal told
             if time.monotonic() - told > _BEAT:
                 told = time.monotonic()
-                tell(self.campaign, Beat(worker, self.seed, kept.told, done()))
+                send_message(self.campaign, Beat(worker, self.seed, kept.told, done()))
 
         beat()
         kept.fuzzer.go_on(self.seconds, found + self.most, beat)

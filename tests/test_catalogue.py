@@ -68,7 +68,7 @@ def test_a_requirement_may_have_a_level_of_its_own_in_each_profile() -> None:
     assert [touch.judged_by(p).level for p in ("1.4", "1.9")] == ["de-facto", "de-facto"]
     assert [touch.judged_by(p).level for p in ("1.10", "1.13")] == ["must", "must"]
     assert touch.level == "must"
-    assert touch.told_level == "de-facto, must since 1.10"
+    assert touch.level_text == "de-facto, must since 1.10"
 
 
 def test_a_test_shows_the_clause_of_its_requirement() -> None:

@@ -159,7 +159,7 @@ class Flows:
 
 
 def _ends(segment: TcpSegment) -> tuple[Endpoint, Endpoint]:
-    """Return the opener of a connection and the other side, as far as a segment tells."""
+    """Return the opener of a connection and the other side, as far as a segment shows."""
     is_answer = segment.flags & SYN and segment.flags & ACK
     ends = segment.source, segment.target
     return ends[::-1] if is_answer else ends

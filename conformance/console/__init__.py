@@ -1,5 +1,6 @@
 """The subcommands of ``beanstalk-conformance``, built on click.
 
-Each gives its exit code, and raises what :mod:`conformance.usage` tells in one sentence where it
-cannot go on. Nothing is done here that a library function could do.
+Each returns its exit code. Where it cannot go on, it raises an error that
+:mod:`conformance.usage` prints in one sentence. Nothing is done here that a library function could
+do.
 """

@@ -54,7 +54,7 @@ class _Pass:
     def _watched(self) -> Iterator[Frame]:
         for number, frame in enumerate(self.capture.frames()):
             if number % _FRAMES == 0 and self._size:
-                self._progress.tell(self._file.tell() / self._size)
+                self._progress.show(self._file.tell() / self._size)
             yield frame
 
 

@@ -141,7 +141,7 @@ class Crashing:
     def _campaign(self, backend: Backend[Seen], name: str) -> DurabilityCampaign:
         bar = ProgressBar(f"{name}:")
         kept = RecordingFiles.of(self._folder, name).seen
-        return DurabilityCampaign(backend, kept, lambda done, of: bar.tell(done / of))
+        return DurabilityCampaign(backend, kept, lambda done, of: bar.show(done / of))
 
     def _crash(self, backend: Backend[Seen], recording: SceneRecording, limit: int) -> None:
         """Try all crashes in a scene."""
@@ -152,7 +152,7 @@ class Crashing:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in outcome.states.items())
         if recording.scene.points:
             kinds += f"; of {outcome.found:,}"
-        self._tell(name, STATES, outcome.states.total(), kinds, campaign)
+        self._add_part(name, STATES, outcome.states.total(), kinds, campaign)
         for reason in outcome.untried:
             self._missing(name, f"not tried: {reason}")
         for reason, count in outcome.left_out.items():
@@ -194,7 +194,7 @@ class Crashing:
         ended = sum(
             bool(one.fate) and not one.crashed for one in map(seen.get, dict(chosen)) if one
         )
-        self._tell(name, DAMAGES, len(chosen), f"{ended:,} ended with a message", campaign)
+        self._add_part(name, DAMAGES, len(chosen), f"{ended:,} ended with a message", campaign)
         if left := len(whole) + len(places) - len(chosen):
             self._missing(name, f"{left:,} left out: --damages")
 
@@ -206,19 +206,19 @@ class Crashing:
         self._cases += [
             CrashCase(one, CrashKind.DAMAGE, where, words, list, words, {}, words) for one in found
         ]
-        self._tell(words, DAMAGES, 1, found[0].cause if found else "the second one refuses")
+        self._add_part(words, DAMAGES, 1, found[0].cause if found else "the second one refuses")
 
     def _kill(self, count: int) -> None:
         """Kill the server under load."""
         bar = ProgressBar("kills under load:")
-        done = kills(self._question(()), count, lambda number: bar.tell(number / count))
+        done = kills(self._question(()), count, lambda number: bar.show(number / count))
         bar.end()
         self._cases += done.cases
-        self._tell("kills under load", KILLS, done.count, f"{done.commands:,} commands before")
+        self._add_part("kills under load", KILLS, done.count, f"{done.commands:,} commands before")
         if done.count < count:
             self._missing("kills under load", f"{count - done.count} left out: it did not go on")
 
-    def _tell(
+    def _add_part(
         self,
         name: str,
         kind: str,
@@ -226,7 +226,7 @@ class Crashing:
         said: str,
         campaign: DurabilityCampaign | None = None,
     ) -> None:
-        """Print the progress of a part."""
+        """Print a part that is done, and add it to the report."""
         rate = campaign.started / campaign.seconds if campaign and campaign.started else None
         part = CrashPart(name=name, kind=kind, tried=count, said=said, rate=rate)
         print(line(part), flush=True)
@@ -242,15 +242,15 @@ class Crashing:
                 write_out(finding.case.files, folder)
         print("\n".join(self._report.lines(self._folder)))
         if self._written is not None:
-            told = added(self._run, self._report, time.monotonic() - self._begun)
-            write_report(told, self._written, self._written)
-            print(f"report: {self._written / told.file('report.html')}")
+            results = added(self._run, self._report, time.monotonic() - self._begun)
+            write_report(results, self._written, self._written)
+            print(f"report: {self._written / results.file('report.html')}")
         return int(self._report.broken > 0)
 
 
 @contextlib.contextmanager
 def _recognised(options: Options, limits: Limits) -> Iterator[Target]:
-    """Start a server of which the profile is told, and end it."""
+    """Start a server, detect its profile, and end it."""
     assert options.command is not None
     target = LaunchedTarget(options.command, "real", limits=limits, binlog=True)
     with contextlib.closing(target):

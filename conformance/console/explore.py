@@ -50,7 +50,7 @@ from reports.worlds import transitions
 
 _TRIED, _KEPT = "How much to try", "What to keep"
 PROGRESS = FOLDER.parent / "explored.json"
-"""The file that tells what was explored."""
+"""The file that records what was explored."""
 
 
 class Explored(NamedTuple):
@@ -212,8 +212,8 @@ class Far(NamedTuple):
     def filed(self) -> Explored:
         """Store the findings here; return the line about the world."""
         self.files.file(FOLDER)
-        told = self.files.told(self.explored.finding, FOLDER)
-        return self.explored._replace(finding=told)
+        finding = self.files.with_local_paths(self.explored.finding, FOLDER)
+        return self.explored._replace(finding=finding)
 
 
 def explore_far(work: _Exploration, seconds: float) -> Far:
@@ -258,6 +258,6 @@ def _visited(world: World, target: Target, work: _Exploration) -> Explored:
 
 def _summary(found: Sequence[Explored], worlds: int) -> str:
     """Return how far it came, in words."""
-    told = transitions(one.seen for one in found if one.seen is not None)
+    taken = transitions(one.seen for one in found if one.seen is not None)
     whole = sum(one.is_whole for one in found)
-    return f"{told}; {whole} of {counted(worlds, 'world')} explored"
+    return f"{taken}; {whole} of {counted(worlds, 'world')} explored"

@@ -50,8 +50,8 @@ def matrix(file: Path, folder: Path, address: str | None) -> list[Path]:
 def read_servers(file: Path) -> Mapping[str, list[str]]:
     """Return the arguments of ``run`` for each server."""
     try:
-        told = yaml.safe_load(file.read_text(encoding="utf-8"))
-        servers = TypeAdapter(dict[str, list[str]]).validate_python(told)
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        servers = TypeAdapter(dict[str, list[str]]).validate_python(content)
     except OSError as error:
         raise refuse(f"cannot read {file}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValidationError):

@@ -33,11 +33,11 @@ def profile(file: str | None, target: str | None, name: str, as_schema: bool) ->
     elif target is not None:
         print(_draft(target, name), end="")
     elif file is not None:
-        _tell(file)
+        _print_differences(file)
     return 0
 
 
-def _tell(file: str) -> None:
+def _print_differences(file: str) -> None:
     try:
         found = find_profile(file)
     except DialectError as error:

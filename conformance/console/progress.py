@@ -19,14 +19,14 @@ class ProgressBar:
         self._lives = sys.stderr.isatty()
         self._every = ON_A_TERMINAL if self._lives else IN_A_FILE
         self._last = time.monotonic()
-        self._has_told = False
+        self._has_shown = False
 
-    def tell(self, share: float) -> None:
-        """Tell that a share is done."""
+    def show(self, share: float) -> None:
+        """Show the share that is done."""
         self._say(f"{100 * share:.0f} %")
 
     def watch(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield lines, and tell how many bytes they are."""
+        """Yield lines, and show how many bytes they are."""
         read = 0
         for number, line in enumerate(lines):
             read += len(line)
@@ -36,14 +36,14 @@ class ProgressBar:
 
     def end(self) -> None:
         """Take away what a terminal shows."""
-        if self._has_told and self._lives:
+        if self._has_shown and self._lives:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
     def _say(self, what: str) -> None:
         if time.monotonic() - self._last < self._every:
             return
-        self._last, self._has_told = time.monotonic(), True
+        self._last, self._has_shown = time.monotonic(), True
         text = f"{self._verb} {what}"
         sys.stderr.write(f"\r{text}\x1b[K" if self._lives else f"{text}\n")
         sys.stderr.flush()

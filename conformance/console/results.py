@@ -60,7 +60,7 @@ def compare(
             write_comparison(results, folder)
         except OSError as error:
             raise refuse(f"cannot write to {folder}: {error.strerror}") from None
-    return _told(ResultsDifference.between(*results)) if len(results) == 2 else 0
+    return _print_difference(ResultsDifference.between(*results)) if len(results) == 2 else 0
 
 
 @click.command(cls=ConsoleCommand)
@@ -102,8 +102,8 @@ def _read(files: Iterable[Path]) -> list[Results]:
         raise refuse(str(error)) from None
 
 
-def _told(difference: ResultsDifference) -> int:
-    """Tell what has changed; return whether something broke."""
+def _print_difference(difference: ResultsDifference) -> int:
+    """Print what has changed; return whether something broke."""
     for now in difference.broken:
         print(f"broke: {now.slug}: {now.reason}")
     for now in difference.fixed:

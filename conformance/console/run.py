@@ -78,16 +78,20 @@ class _Spelling:
 
 def _option(name: str, group: str) -> Option:
     """Return an option of the plugin as the console has it."""
-    told: Mapping[str, Any] = _TARGET.get(name) or OPTIONS[name]
-    kind: dict[str, Any] = {"type": told.get("type", str)}
-    if "choices" in told:
-        kind = {"type": click.Choice(told["choices"])}
-    if told.get("action") == "store_true":
+    declaration: Mapping[str, Any] = _TARGET.get(name) or OPTIONS[name]
+    kind: dict[str, Any] = {"type": declaration.get("type", str)}
+    if "choices" in declaration:
+        kind = {"type": click.Choice(declaration["choices"])}
+    if declaration.get("action") == "store_true":
         kind = {"is_flag": True}
-    elif told.get("action") == "append":
+    elif declaration.get("action") == "append":
         kind = {"multiple": True}
     return Option(
-        [f"--{name}"], group=group, metavar=told.get("metavar"), help=told["help"], **kind
+        [f"--{name}"],
+        group=group,
+        metavar=declaration.get("metavar"),
+        help=declaration["help"],
+        **kind,
     )
 
 
@@ -126,15 +130,17 @@ def _settings() -> list[str]:
 
 
 def _for_pytest(chosen: Mapping[str, Any]) -> list[str]:
-    told = []
+    arguments = []
     for key, value in chosen.items():
         name = key.replace("_", "-")
         full = f"--{name}" if name in _TARGET else f"--beanstalk-{name}"
         if value is True:
-            told.append(full)
+            arguments.append(full)
         elif value is not None and value is not False:
-            told += [f"{full}={one}" for one in (value if isinstance(value, tuple) else (value,))]
-    return told
+            arguments += [
+                f"{full}={one}" for one in (value if isinstance(value, tuple) else (value,))
+            ]
+    return arguments
 
 
 @click.command("list", cls=ConsoleCommand)

@@ -172,7 +172,7 @@ def scale(
 def _measured(campaign: ScaleCampaign) -> bool:
     """Run a campaign; return whether it was interrupted."""
     bar = ProgressBar("measuring:")
-    campaign.progress = bar.tell
+    campaign.progress = bar.show
     try:
         campaign.run()
     except KeyboardInterrupt:

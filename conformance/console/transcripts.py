@@ -52,7 +52,7 @@ def check(file: Path, profile: Profile) -> int:
         recorded = _read(file, begun)
     progress = ProgressBar("judged")
     try:
-        judged = judgement(recorded, profile, progress.tell)
+        judged = judgement(recorded, profile, progress.show)
     except Inconclusive as error:
         print(f"not decided: {error}")
         return 1
@@ -60,7 +60,7 @@ def check(file: Path, profile: Profile) -> int:
         progress.end()
     if judged.finding is None and recorded.claim is not None:
         return _undecided(recorded.claim)
-    return _told(recorded, judged, profile)
+    return _print_verdict(recorded, judged, profile)
 
 
 @click.command(cls=ConsoleCommand)
@@ -151,7 +151,7 @@ def _replay(transcript: Transcript, options: Options, unsafe: bool) -> int:
         with contextlib.suppress(Inconclusive):
             if judgement(transcript, profile).finding is None:
                 return _undecided(claim)
-    code = _told(shown, TranscriptVerdict(finding), profile)
+    code = _print_verdict(shown, TranscriptVerdict(finding), profile)
     if counts and shown.begins is None:
         why = "it had jobs before, or does not report all of them"
         why = why if target.exclusive else "others may use it"
@@ -169,7 +169,9 @@ def _undecided(claim: Claim) -> int:
     return 1
 
 
-def _told(recorded: RecordedConversation, judged: TranscriptVerdict, profile: Profile) -> int:
+def _print_verdict(
+    recorded: RecordedConversation, judged: TranscriptVerdict, profile: Profile
+) -> int:
     """Print the verdict on a transcript, and return the exit code."""
     if (finding := judged.finding) is None:
         print(f"allowed by profile {profile.name}: {counted(len(recorded.entries), 'message')}")

@@ -120,16 +120,16 @@ def _among(recording: SceneRecording) -> Container[int] | None:
 class DurabilityCampaign:
     """Looks at states in processes; ``kept`` is the file of what was seen.
 
-    ``told`` hears how many states were looked at, and how many there are. ``started`` counts those
-    of this run: others may be known from one that it resumes.
+    ``on_progress`` is called with the number of states that were tried, and of all. ``started``
+    counts those of this run: others may be known from one that it resumes.
     """
 
     def __init__(
-        self, backend: Backend[Seen], kept: Path, told: Callable[[int, int], None]
+        self, backend: Backend[Seen], kept: Path, on_progress: Callable[[int, int], None]
     ) -> None:
         self._backend = backend
         self._kept = kept
-        self._told = told
+        self._on_progress = on_progress
         self.started, self.seconds = 0, 0.0
 
     def run(self, question: Question, recording: SceneRecording, limit: int) -> CrashOutcome:
@@ -151,7 +151,7 @@ class DurabilityCampaign:
                 seen[name] = one
                 kept.write(json.dumps([name, one.as_json()]) + "\n")
                 self.started += 1
-                self._told(self.started, len(left))
+                self._on_progress(self.started, len(left))
         self.seconds = time.monotonic() - begun
         return seen
 
@@ -172,8 +172,8 @@ def _read(path: Path) -> dict[str, Seen]:
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             try:
-                name, told = json.loads(line)
-                seen[name] = Seen.of_json(told)
+                name, fields = json.loads(line)
+                seen[name] = Seen.of_json(fields)
             except (ValueError, TypeError, KeyError):
                 continue
     return seen

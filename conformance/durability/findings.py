@@ -30,7 +30,7 @@ class CrashCase:
     """Its simplicity: its kind, and the number of operations before it."""
     disk: str
     talk: Callable[[], list[str]]
-    """Return the conversation; of many cases, few are told."""
+    """Return the conversation: built on demand, as few cases are printed."""
     state: str
     """The name of what is on the disk."""
     files: Files
@@ -69,7 +69,7 @@ class CrashFinding:
 
 
 def grouped(cases: Iterable[CrashCase]) -> list[CrashFinding]:
-    """Return the cases by causes; each is told once, however many jobs and crashes show it."""
+    """Group the cases by cause: one finding each, however many jobs and crashes show it."""
     found: dict[tuple[str, str], CrashFinding] = {}
     states: dict[tuple[str, str], set[tuple[str, str, str]]] = {}
     for case in cases:

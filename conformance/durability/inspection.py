@@ -23,7 +23,7 @@ from reference_server.wire import ProtocolError, Reply, escape
 BEYOND = 3
 """Ids that nobody has been given, and that are asked for all the same."""
 _FOLD = 60
-"""Bytes of a body that are told as they are."""
+"""Bytes up to which a body is shown in full."""
 _WAIT = 0.05
 """Seconds in which a server that is about to end by a signal does so."""
 _HANGS = "hangs"
@@ -32,10 +32,10 @@ STATES = ("ready", "delayed", "buried", "reserved")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """All that a server tells, by ids. ``fate``: how it ended; empty if it serves.
+    """All that a server reports, by ids. ``fate``: how it ended; empty if it serves.
 
     ``began`` and ``ended`` are seconds since 1970; ``counted`` is the number of all its jobs, -1 if
-    it does not tell; ``buried`` are those of each tube, in the order in which they are kicked.
+    it does not say; ``buried`` are those of each tube, in the order in which they are kicked.
     """
 
     fate: str = ""
@@ -51,10 +51,10 @@ class Seen:
         return asdict(self)
 
     @classmethod
-    def of_json(cls, told: dict[str, Any]) -> Seen:
+    def of_json(cls, fields: dict[str, Any]) -> Seen:
         """Return what was kept as JSON."""
-        jobs = {int(id): job for id, job in told["jobs"].items()}
-        return cls(**{**told, "jobs": jobs})
+        jobs = {int(id): job for id, job in fields["jobs"].items()}
+        return cls(**{**fields, "jobs": jobs})
 
     @property
     def hangs(self) -> bool:
@@ -142,9 +142,9 @@ class _Asker:
     def ask(self, line: str) -> Reply:
         """Return the reply to a command."""
         question = self.question
-        tells = question.profile.tells_priority
+        has_priority = question.profile.tells_priority
         try:
-            return ask(self._client, line.encode(), question.limits.reply, tells)
+            return ask(self._client, line.encode(), question.limits.reply, has_priority)
         except ProtocolError:
             self._client.close()
             self._client = Transport(connect(self._where, question.limits.probe))
@@ -182,8 +182,8 @@ def _jobs(asker: _Asker, ids: Sequence[int]) -> dict[int, dict[str, str]]:
             continue
         if peeked.word != "FOUND":
             continue
-        told = asker.ask(f"stats-job {id}")
-        job = yamlish.dictionary(told.body or b"") if told.word == "OK" else {}
+        reply = asker.ask(f"stats-job {id}")
+        job = yamlish.dictionary(reply.body or b"") if reply.word == "OK" else {}
         found[id] = {**job, "body": shown(peeked.body or b"")}
         if (number := str(peeked.args[0])) != str(id):
             found[id]["id"] = number
@@ -193,8 +193,8 @@ def _jobs(asker: _Asker, ids: Sequence[int]) -> dict[int, dict[str, str]]:
 def _counted(asker: _Asker) -> int:
     """Return how many jobs the server says it has; -1 if it does not."""
     reply = asker.ask("stats")
-    told = yamlish.dictionary(reply.body or b"") if reply.word == "OK" else {}
-    counts = [told.get(f"current-jobs-{state}", "") for state in STATES]
+    stats = yamlish.dictionary(reply.body or b"") if reply.word == "OK" else {}
+    counts = [stats.get(f"current-jobs-{state}", "") for state in STATES]
     return sum(map(int, counts)) if all(map(str.isdecimal, counts)) else -1
 
 

@@ -14,7 +14,7 @@ from conformance.durability.expected_jobs import COUNTS, AllJobs, JobView
 from conformance.durability.inspection import Seen, shown
 
 LATE = 2.0
-"""Seconds by which the end of a delay may be told otherwise: replies tell whole seconds."""
+"""Seconds by which a reported end of a delay may differ: replies have whole seconds."""
 LARGE = 2**14
 """Bytes of a body that make a job a large one."""
 _LEFT = "time-left"
@@ -152,11 +152,11 @@ def _fields(
             cause = f"another {key}, after {view.by}"
             yield JobDifference(slug, cause, f"{key}: {value}", f"{key}: {found[key]}", name)
     for key in COUNTS:
-        told = found.get(key, "0")
-        if told.isdecimal() and int(told) > view.counts[key]:
+        count = found.get(key, "0")
+        if count.isdecimal() and int(count) > view.counts[key]:
             cause = f"more {key} than there were"
             expected = f"{key}: {view.counts[key]} at most"
-            yield JobDifference(_OF_FIELD[key], cause, expected, f"{key}: {told}", name)
+            yield JobDifference(_OF_FIELD[key], cause, expected, f"{key}: {count}", name)
     left = found.get(_LEFT, "")
     if view.state == found.get("state") == "delayed" and left.lstrip("-").isdecimal():
         least, most = view.due - seen.ended - LATE, view.due - seen.began + LATE + slowest

@@ -39,7 +39,7 @@ class Kills:
     cases: list[CrashCase] = field(default_factory=list)
 
 
-def kills(question: Question, count: int, told: Callable[[int], None]) -> Kills:
+def kills(question: Question, count: int, on_progress: Callable[[int], None]) -> Kills:
     """Kill a server so often, and judge what it has each time; raise NotTestable."""
     done = Kills()
     with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-binlog-") as folder:
@@ -53,7 +53,7 @@ def kills(question: Question, count: int, told: Callable[[int], None]) -> Kills:
             done.cases += _cases(clients, seen, number)
             done.count += 1
             done.commands += sum(client.known for client in clients)
-            told(done.count)
+            on_progress(done.count)
             if seen.fate:
                 # It has nothing to go on with.
                 break
@@ -105,11 +105,11 @@ def _cases(clients: Sequence[LoadClient], seen: Seen, number: int) -> Iterator[C
     ids = {name: id for client in clients for name, id in client.ids.items()}
     windows = [client.window for client in clients]
     before, after = (_together(moments) for moments in zip(*windows, strict=True))
-    # A put that was on its way has an id that nobody was told.
+    # The id of an unanswered put is unknown: its body identifies it.
     bodies = {job["body"]: id for id, job in seen.jobs.items()}
     for name, view in after.jobs.items():
         if name not in ids:
-            ids[name] = next((id for told, id in bodies.items() if told == shown(view.body)), -1)
+            ids[name] = next((id for body, id in bodies.items() if body == shown(view.body)), -1)
     slowest = max(client.slowest for client in clients)
     # Of a put that was on its way, the id may be any.
     seen = replace(seen, counted=-1)

@@ -23,7 +23,7 @@ class LoadClient(threading.Thread):
     """A client that says one command after the other, which the model hears, too.
 
     ``known``: so many commands were answered; there is one more in the story if one was on its way.
-    ``refused`` tells at which reply it could not go on, as it is not the one that is due.
+    ``refused`` says at which reply it could not go on, as it is not the one that is due.
     """
 
     def __init__(

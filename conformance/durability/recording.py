@@ -38,7 +38,7 @@ FOLD = 120
 NEVER = math.inf
 """The seconds that lost power may cost where nothing is ever synced."""
 _SYNCS = (1, 12)
-"""The first version of beanstalkd that syncs if it is not told when, every 50 milliseconds."""
+"""The first version of beanstalkd that syncs by default, every 50 milliseconds."""
 
 
 class Spoken(NamedTuple):
@@ -88,8 +88,8 @@ class SceneRecording:
         return lines
 
     def _is_about(self, one: Spoken, job: str) -> bool:
-        told = f"RESERVED {self.ids[job]} " if job in self.ids else one.reply
-        return one.step.job == job or f"{{{job}}}" in one.step.line or one.reply.startswith(told)
+        prefix = f"RESERVED {self.ids[job]} " if job in self.ids else one.reply
+        return one.step.job == job or f"{{{job}}}" in one.step.line or one.reply.startswith(prefix)
 
     @cached_property
     def answered(self) -> list[int]:
@@ -203,7 +203,7 @@ def play(
     spoken: list[tuple[int, int, float, float, str]] = []
     idle: list[float] = []
     clients: dict[str, Transport] = {}
-    # It is told again when the recording is read.
+    # It is built again when the recording is read.
     story = ExpectedJobs(profile, None, len(scene.steps))
     said = 0
     for step in scene.steps:
@@ -252,7 +252,7 @@ def _compare(step: Say, reply: Reply, due: Reply, ids: dict[str, int], story: Ex
 
 
 def read(kept: RecordingFiles, scene: CrashScene, profile: Profile, loss: float) -> SceneRecording:
-    """Read a recording that was kept; raise NotTestable if it does not tell enough."""
+    """Read a recording that was kept; raise NotTestable if it does not show enough."""
     talk = json.loads(kept.talk.read_text(encoding="utf-8"))
     place = talk["place"]
     pattern = r"UNIX" if isinstance(place, str) else rf":{place[1]}->"

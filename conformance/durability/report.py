@@ -24,7 +24,7 @@ TALK = 24
 
 @dataclass
 class DurabilityReport:
-    """The result for a server; ``parts`` tell what was tried, ``missing`` what was not, and why.
+    """The result for a server; ``parts`` say what was tried, ``missing`` what was not, and why.
 
     ``untestable``: of what was to be tried, the kinds of which something cannot be tested, and why.
     ``reproduce`` is the command that tries all again.
@@ -40,7 +40,7 @@ class DurabilityReport:
 
     @property
     def crashes(self) -> Crashes:
-        """Return what was tried, as results tell it."""
+        """Return what was tried, as results have it."""
         return Crashes(parts=self.parts, untried=self.missing)
 
     @property
@@ -58,12 +58,12 @@ class DurabilityReport:
         """Return the verdict."""
         if self.broken:
             said = counted(self.broken, "must requirement")
-            told = f"does not conform, {said} broken, {self.loose} non-strict"
+            outcome = f"does not conform, {said} broken, {self.loose} non-strict"
         elif self.missing or not self.parts:
-            told = f"incomplete: {self.loose or 'no'} non-strict in what was tried"
+            outcome = f"incomplete: {self.loose or 'no'} non-strict in what was tried"
         else:
-            told = f"conforms with {self.loose} non-strict" if self.loose else "conforms"
-        return f"{self.server}: {told}; tried {tried(self.crashes)}"
+            outcome = f"conforms with {self.loose} non-strict" if self.loose else "conforms"
+        return f"{self.server}: {outcome}; tried {tried(self.crashes)}"
 
     def lines(self, folder: Path) -> Iterator[str]:
         """Yield the lines for a terminal."""
@@ -77,7 +77,7 @@ class DurabilityReport:
 
     def keep(self, folder: Path) -> None:
         """Write it down; raise OSError."""
-        told = {
+        content = {
             "server": self.server,
             "profile": self.profile.name,
             "verdict": self.sentence,
@@ -85,7 +85,7 @@ class DurabilityReport:
             "not_tested": self.missing,
             "findings": [finding.as_json(self.profile) for finding in self.findings],
         }
-        replace(folder / RESULTS, json.dumps(told, indent=1).encode())
+        replace(folder / RESULTS, json.dumps(content, indent=1).encode())
 
 
 def _finding(finding: CrashFinding, profile: Profile, folder: Path) -> Iterator[str]:

@@ -28,16 +28,16 @@ from reports import results as format
 from reports.verdicts import Verdict
 
 PREFIX = "durability::"
-"""The beginning of the names of tests that tell what crashes have shown."""
+"""The beginning of the names of tests that record what crashes have shown."""
 _PARTIAL = ("incomplete", "no verdict")
 _UNTESTED = (Verdict.NOT_RUN, Verdict.ERROR)
 
 
 def nothing_yet(target: Target, options: Options) -> format.Results:
     """Return the results of a target on which no test was run."""
-    told = identified(target, options.name, options.named_profile() is not None)
+    identity = identified(target, options.name, options.named_profile() is not None)
     labels = labels_of(parsed(options.labels), options.command)
-    tally = _tally(catalogue(), told)
+    tally = _tally(catalogue(), identity)
     tally.add(())
     return format.Results(
         suite=this_suite(),
@@ -52,7 +52,7 @@ def nothing_yet(target: Target, options: Options) -> format.Results:
             exit_code=0,
             arguments=options.chosen,
         ),
-        target=told,
+        target=identity,
         verdict=tally.conclusion(),
         labels={key: clean(value) for key, value in labels.items()},
         gone=[],
@@ -88,27 +88,27 @@ def added(run: format.Results, report: DurabilityReport, seconds: float) -> form
     mine = {s: one for s, one in requirements().items() if s in slugs or s not in catalogue()}
     tally = _tally(mine, run.target)
     tally.add(map(Result, (*kept, *found)))
-    told = {requirement.slug: requirement for requirement in run.requirements}
+    records = {requirement.slug: requirement for requirement in run.requirements}
     for slug, entry in tally.entries.items():
-        before = told.get(slug)
+        before = records.get(slug)
         known = before.known if before and before.verdict is entry.verdict else None
-        told[slug] = requirement_record(entry).model_copy(update={"known": known})
+        records[slug] = requirement_record(entry).model_copy(update={"known": known})
     whole = _tally(mine, run.target)
     whole.selected = _was_partial(run)
     whole.worlds, whole.crashes = run.worlds, report.crashes
-    whole.entries = {slug: _judgement(requirement) for slug, requirement in told.items()}
+    whole.entries = {slug: _judgement(requirement) for slug, requirement in records.items()}
     ended = {"date": now(), "seconds": round(run.run.seconds + seconds, 1)}
-    if any(test.verdict is Verdict.FAIL and not _is_known(test, told) for test in found):
+    if any(test.verdict is Verdict.FAIL and not _is_known(test, records) for test in found):
         ended["exit_code"] = 1
     return run.model_copy(
         update={
             "run": run.run.model_copy(update=ended),
             "verdict": whole.conclusion(),
             "crashes": report.crashes,
-            "requirements": [*told.values()],
+            "requirements": [*records.values()],
             "tests": [
                 *kept,
-                *(test.model_copy(update={"known": _is_known(test, told)}) for test in found),
+                *(test.model_copy(update={"known": _is_known(test, records)}) for test in found),
             ],
         }
     )
@@ -125,16 +125,16 @@ def _was_partial(run: format.Results) -> bool:
     return run.verdict.word in _PARTIAL and not seen
 
 
-def _judgement(told: format.RequirementRecord) -> RequirementVerdict:
-    levels = ((NEWEST.name, told.level),)
-    requirement = Requirement(told.slug, levels, told.section, told.source, told.clause)
-    verdict, blocked = Verdict(told.verdict), [*told.blocked_by]
-    return RequirementVerdict(requirement, verdict, told.reason, told.tests, None, blocked)
+def _judgement(record: format.RequirementRecord) -> RequirementVerdict:
+    levels = ((NEWEST.name, record.level),)
+    requirement = Requirement(record.slug, levels, record.section, record.source, record.clause)
+    verdict, blocked = Verdict(record.verdict), [*record.blocked_by]
+    return RequirementVerdict(requirement, verdict, record.reason, record.tests, None, blocked)
 
 
-def _is_known(test: format.Test, told: Mapping[str, format.RequirementRecord]) -> bool:
+def _is_known(test: format.Test, records: Mapping[str, format.RequirementRecord]) -> bool:
     """Return whether the baseline of the run lists what a test has found."""
-    requirement = told[test.requirements[0]]
+    requirement = records[test.requirements[0]]
     return requirement.known is not None and test.verdict is requirement.verdict
 
 

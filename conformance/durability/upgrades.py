@@ -35,10 +35,10 @@ class LeftFiles(NamedTuple):
     @classmethod
     def kept(cls, folder: Path) -> LeftFiles | None:
         """Return those that were kept in a folder, if there are any."""
-        told = folder / _BODIES
-        if not told.exists():
+        bodies_file = folder / _BODIES
+        if not bodies_file.exists():
             return None
-        bodies = {int(id): body for id, body in json.loads(told.read_text("utf-8")).items()}
+        bodies = {int(id): body for id, body in json.loads(bodies_file.read_text("utf-8")).items()}
         return cls(read_in(folder / _FILES), bodies)
 
     def keep(self, folder: Path) -> None:

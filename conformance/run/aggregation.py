@@ -20,7 +20,7 @@ from reports.worlds import transitions
 HARDENING = "hardening deviation"
 """The name of a deviation from a requirement of the level ``hardening``."""
 REASONS = 4
-"""Why requirements were not tested: so many reasons are told in a sentence."""
+"""Reasons for untested requirements that a sentence names, the most frequent first."""
 _ORDER = list(Verdict)
 _TESTED = (Verdict.FAIL, Verdict.NON_STRICT, Verdict.PASS)
 
@@ -60,7 +60,7 @@ class Result(NamedTuple):
     blocked: Mapping[str, str] = {}
     kind: DeviationKind | None = None
 
-    def told_of(self, slug: str) -> Verdict:
+    def verdict_on(self, slug: str) -> Verdict:
         """Return the verdict of this test on one of its requirements."""
         return Verdict.BLOCKED if slug in self.blocked else self.test.verdict
 
@@ -96,8 +96,8 @@ class Tally:
             self.entries[slug] = entry
             if found[slug]:
                 entry.verdict, worst = min(
-                    ((result.told_of(slug), result) for result in found[slug]),
-                    key=lambda told: _ORDER.index(told[0]),
+                    ((result.verdict_on(slug), result) for result in found[slug]),
+                    key=lambda judged: _ORDER.index(judged[0]),
                 )
                 entry.reason = worst.test.reason
                 if entry.verdict is Verdict.BLOCKED:
@@ -184,22 +184,22 @@ class Tally:
             count += f"; {left_out} not offered"
         if not any(e.verdict in _TESTED for e in self.entries.values()):
             word: Word = "no verdict"
-            told = f"{word}; tested {count}"
+            statement = f"{word}; tested {count}"
         elif broken or lost:
             word = "does not conform"
             said = f"{counted(broken, 'must requirement')} broken, {deviations}"
             if lost:
                 said += f", {lost} more at which the target was lost"
-            told = f"{word}{to}, {said}; tested {count}"
+            statement = f"{word}{to}, {said}; tested {count}"
         elif self.is_partial():
             word, found = "incomplete", f"{deviations}, else no" if loose else "no"
             of = f" from {self.dialect}" if self.dialect else ""
-            told = f"{word}: {found} deviation{of} in the {count} that were tested"
+            statement = f"{word}: {found} deviation{of} in the {count} that were tested"
         else:
             word = "conforms"
-            told = f"{word}{to} with {deviations}" if loose else f"{word}{to}"
-            told += f"; tested {count}"
-        sentence = f"{self.target}: {told}" + (f" ({missing})" if missing else "")
+            statement = f"{word}{to} with {deviations}" if loose else f"{word}{to}"
+            statement += f"; tested {count}"
+        sentence = f"{self.target}: {statement}" + (f" ({missing})" if missing else "")
         return Conclusion(
             word=word,
             sentence=sentence,
@@ -220,7 +220,7 @@ class Tally:
 def _kinds(results: Iterable[Result], slug: str) -> Iterator[DeviationKind]:
     """Yield the kinds of deviations of a requirement."""
     for result in results:
-        if result.kind is not None and result.told_of(slug) in DEVIATIONS:
+        if result.kind is not None and result.verdict_on(slug) in DEVIATIONS:
             yield result.kind
 
 
@@ -234,10 +234,10 @@ def _missing(entries: Iterable[RequirementVerdict]) -> str:
     reasons = by_numbers(
         _why(entry) for entry in entries if entry.verdict not in (*_TESTED, Verdict.SEEN)
     )
-    told = reasons.most_common(REASONS)
-    left = reasons.total() - sum(count for _, count in told)
+    frequent = reasons.most_common(REASONS)
+    left = reasons.total() - sum(count for _, count in frequent)
     others = [f"{left} for other reasons"] if left else []
-    return "; ".join([*(f"{count} {reason}" for reason, count in told), *others])
+    return "; ".join([*(f"{count} {reason}" for reason, count in frequent), *others])
 
 
 def _why(entry: RequirementVerdict) -> str:

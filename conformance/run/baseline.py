@@ -23,7 +23,7 @@ from reports.words import counted
 
 VERDICTS = (Verdict.FAIL, Verdict.NON_STRICT)
 _NAMED = 5
-"""Entries of a kind that are named where it is told what has changed."""
+"""Entries of each kind of change that are named."""
 _LONGEST = 60
 """Characters of a wrong value that are shown."""
 _SHIPPED = Path(__file__).parent.parent / "baselines"
@@ -162,7 +162,7 @@ def changes(before: Mapping[str, KnownDeviation], after: Mapping[str, KnownDevia
     moved = [
         slug for slug in same if slug not in changed and after[slug].kinds != before[slug].kinds
     ]
-    told = [counted(len(after), "known deviation")]
+    parts = [counted(len(after), "known deviation")]
     kinds = {
         "added": added,
         "removed": removed,
@@ -172,8 +172,8 @@ def changes(before: Mapping[str, KnownDeviation], after: Mapping[str, KnownDevia
     for word, slugs in kinds.items():
         if slugs:
             more = ", …" if len(slugs) > _NAMED else ""
-            told.append(f"{len(slugs)} {word}: {', '.join(slugs[:_NAMED])}{more}")
-    return "; ".join(told if any(kinds.values()) else [*told, "none has changed"])
+            parts.append(f"{len(slugs)} {word}: {', '.join(slugs[:_NAMED])}{more}")
+    return "; ".join(parts if any(kinds.values()) else [*parts, "none has changed"])
 
 
 def _slug(path: Path, slug: Any, known: Collection[str]) -> str:

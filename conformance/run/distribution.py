@@ -66,8 +66,8 @@ def check_processes(config: pytest.Config, options: Options, limits: Limits) -> 
     try:
         Launched(options.command, options.environment, limits=limits).end()
     except LaunchError as error:
-        told = "each process starts a server, and a second one does not start beside the first"
-        raise pytest.UsageError(f"{told}; -n 0 has one process: {error}") from None
+        reason = "each process starts a server, and a second one does not start beside the first"
+        raise pytest.UsageError(f"{reason}; -n 0 has one process: {error}") from None
 
 
 def takes_long(test: str) -> bool:

@@ -28,17 +28,17 @@ class Ending:
         finally:
             # Now pytest counts them, which is all that it does.
             for name in ("failed", Verdict.NON_STRICT):
-                told = failed if name == "failed" else stats.pop(name, [])
+                reports = failed if name == "failed" else stats.pop(name, [])
                 stats[name] = []
-                for report in told:
+                for report in reports:
                     stats.setdefault(self._category(name, ours.get(id(report))), []).append(report)
-            for name in [name for name, told in stats.items() if not told]:
+            for name in [name for name, reports in stats.items() if not reports]:
                 del stats[name]
             if summary.reports:
                 # It takes long to import, and any pytest on this machine loads us.
-                from conformance.run.terminal import tell
+                from conformance.run.terminal import print_summary
 
-                tell(summary, terminalreporter)
+                print_summary(summary, terminalreporter)
 
     def _category(self, name: str, number: int | None) -> str:
         """Return as what a test is counted that was counted when nobody knew what blocks it."""

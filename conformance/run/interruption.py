@@ -73,11 +73,13 @@ class Interruption:
         raise self._exception
 
     def _give_up(self) -> NoReturn:
-        told = self._suite.what_may_be_left()
+        leftovers = self._suite.what_may_be_left()
         if (capture := self._config.pluginmanager.get_plugin("capturemanager")) is not None:
             # A test goes on if the first signal came where Python ignores exceptions.
             capture.suspend_global_capture()
-        sys.stderr.write(f"\ninterrupted again; {told}\n" if told else "\ninterrupted again\n")
+        sys.stderr.write(
+            f"\ninterrupted again; {leftovers}\n" if leftovers else "\ninterrupted again\n"
+        )
         sys.stderr.flush()
         os._exit(pytest.ExitCode.INTERRUPTED)
 

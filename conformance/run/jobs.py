@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from conformance.run.workers import worker_processes
 
 _LOOK = 0.5
-"""Seconds after which it is looked what workers have told meanwhile."""
+"""Seconds between two checks for messages of workers."""
 Result = TypeVar("Result")
 
 
@@ -106,7 +106,7 @@ class Backend(ABC, Generic[Result]):
 
 
 class _Here(Backend[Result]):
-    """A backend on this machine; its news are heard between jobs, and now and then."""
+    """A backend on this machine; messages on topics are heard between jobs, and now and then."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ class Processes(_Here[Result]):
     def __init__(self, count: int, waiting: int = 0) -> None:
         super().__init__()
         self._slots = count + waiting
-        self._pool, self._news = worker_processes(count)
+        self._pool, self._messages = worker_processes(count)
 
     @property
     def slots(self) -> int:
@@ -161,9 +161,9 @@ class Processes(_Here[Result]):
 
     def _ended(self) -> Iterable[Future[Result]]:
         ended = wait(self._pending, _LOOK, FIRST_COMPLETED).done
-        while not self._news.empty():
-            topic, news = self._news.get()
-            self._heard.get(topic, lambda _: None)(news)
+        while not self._messages.empty():
+            topic, message = self._messages.get()
+            self._heard.get(topic, lambda _: None)(message)
         return list(ended)
 
     def close(self) -> None:

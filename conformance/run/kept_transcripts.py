@@ -58,7 +58,7 @@ class TranscriptKeeper:
             (report / path.parent).mkdir(parents=True, exist_ok=True)
             replace(report / path, text.encode())
         except OSError:
-            # The finding itself is told all the same.
+            # The finding itself is reported all the same.
             return ""
         return str(path)
 

@@ -43,13 +43,13 @@ def parsed(labels: Sequence[str]) -> dict[str, str]:
 def labels_of(given: Mapping[str, str], command: str | None) -> dict[str, str]:
     """Return all labels of a run; ``command`` starts the server, if the suite does."""
     commit = _commit(command) if command is not None else ""
-    told = {
+    detected = {
         "os": _system(),
         "platform": f"{platform.system()} {platform.release()} {platform.machine()}",
         "hostname": platform.node(),
         **({"commit": commit} if commit else {}),
     }
-    return {**told, **given}
+    return {**detected, **given}
 
 
 def _system() -> str:

@@ -30,8 +30,8 @@ class Listing:
         for slug, requirement in catalogue().items():
             if slug in self._tests:
                 count = counted(len(self._tests[slug]), "test")
-                told = f"{requirement.told_level}  {requirement.profiles}  {count}"
-                yield f"{slug}  {told}"
+                details = f"{requirement.level_text}  {requirement.profiles}  {count}"
+                yield f"{slug}  {details}"
                 yield f"    “{requirement.clause}”"
 
     def encoded(self) -> str:
@@ -39,7 +39,7 @@ class Listing:
         found = [
             {
                 "slug": slug,
-                "level": requirement.told_level,
+                "level": requirement.level_text,
                 "profiles": requirement.profiles,
                 "section": requirement.section,
                 "source": requirement.document,

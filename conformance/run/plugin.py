@@ -306,7 +306,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         pytest.skip(_in_short(observation))
     is_seen = observation.test.verdict is Verdict.SEEN
     if isinstance(outcome.error, Deviation) and not is_seen:
-        # What is shown of it is told in our words: to format a traceback takes long.
+        # Its own message is enough: to format a traceback takes long.
         pytest.fail(str(outcome.error), pytrace=False)
     if outcome.error is not None and not is_seen:
         raise outcome.error

@@ -142,7 +142,7 @@ def this_suite() -> format.SuiteRecord:
 
 
 def now() -> datetime:
-    """Return the time as results tell it."""
+    """Return the time as results have it."""
     return datetime.now(UTC).replace(microsecond=0)
 
 

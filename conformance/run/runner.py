@@ -298,8 +298,8 @@ class Overlapped:
     @property
     def lost_or_going_on(self) -> int:
         """Return how many tests, not asked for yet, have lost the target or may still lose it."""
-        told = [self._outcomes.get(name) for name in self._left]
-        return sum(one is None or isinstance(one.error, TargetLost) for one in told)
+        outcomes = [self._outcomes.get(name) for name in self._left]
+        return sum(one is None or isinstance(one.error, TargetLost) for one in outcomes)
 
     @property
     def is_over(self) -> bool:

@@ -27,7 +27,7 @@ def _remark(report: SanitizerReport, transcript: Transcript | None, folder: Path
     words = re.sub(r"[^a-z0-9]+", "-", report.kind.lower()).strip("-")[:60]
     home = folder / f"{words}-{hashlib.sha256(report.kind.encode()).hexdigest()[:6]}"
     when = "" if transcript is not None else " when it was ended"
-    told = f"the target has printed{when}: {report.head}"
+    sentence = f"the target has printed{when}: {report.head}"
     try:
         home.mkdir(parents=True, exist_ok=True)
         replace(home / "README.md", _readme(home.name, report, transcript).encode())
@@ -35,9 +35,9 @@ def _remark(report: SanitizerReport, transcript: Transcript | None, folder: Path
         if transcript is not None:
             replace(home / "conversation", f"{transcript.render(fold=False)}\n".encode())
     except OSError as error:
-        return f"{told}; {not_kept(folder, error)}"
+        return f"{sentence}; {not_kept(folder, error)}"
     more = "" if transcript is None else ", and what the target was sent"
-    return f"{told}; {home} has the rest{more}"
+    return f"{sentence}; {home} has the rest{more}"
 
 
 def _readme(name: str, report: SanitizerReport, transcript: Transcript | None) -> str:

@@ -53,7 +53,7 @@ class CoverageReader:
                 "coverage is read by gcovr: pip install 'beanstalk-conformance[coverage]'"
             )
         self._build = build.resolve()
-        self._told: SourceCoverage | None = None
+        self._coverage: SourceCoverage | None = None
         self._temporary = tempfile.TemporaryDirectory(prefix="beanstalk-conformance-coverage-")
         self._folder = Path(self._temporary.name)
         added = environment(self._folder)
@@ -62,9 +62,9 @@ class CoverageReader:
 
     def read(self) -> SourceCoverage:
         """Return what the servers of the run have counted."""
-        if self._told is None:
-            self._told = self._read()
-        return self._told
+        if self._coverage is None:
+            self._coverage = self._read()
+        return self._coverage
 
     def close(self) -> None:
         """Have servers count no more, and remove what they have written."""
@@ -84,7 +84,7 @@ class CoverageReader:
                 counted, root = _by_llvm(self._folder, self._build), Path.cwd()
         except Unreadable as error:
             return SourceCoverage(lost=lost, reason=printable(str(error)))
-        files = [_told(name, counted[name], root) for name in sorted(counted)]
+        files = [_source_file(name, counted[name], root) for name in sorted(counted)]
         return SourceCoverage(files=files, lost=lost)
 
 
@@ -144,9 +144,9 @@ def _output(command: Sequence[str], folder: Path) -> str:
 def counted_by_gcovr(text: str) -> dict[str, LineCounts]:
     """Return the counts in the JSON of gcovr."""
     files: dict[str, LineCounts] = {}
-    for told in json.loads(text)["files"]:
-        counted = files[told["file"]] = LineCounts()
-        for line in told["lines"]:
+    for entry in json.loads(text)["files"]:
+        counted = files[entry["file"]] = LineCounts()
+        for line in entry["lines"]:
             number = line["line_number"]
             counted.lines[number] = counted.lines.get(number, 0) + line["count"]
             if branches := line["branches"]:
@@ -159,10 +159,10 @@ def counted_by_lcov(text: str) -> dict[str, LineCounts]:
     files: dict[str, LineCounts] = {}
     counted = LineCounts()
     for row in text.splitlines():
-        kind, _, told = row.partition(":")
-        values = told.split(",")
+        kind, _, content = row.partition(":")
+        values = content.split(",")
         if kind == "SF":
-            counted = files.setdefault(told, LineCounts())
+            counted = files.setdefault(content, LineCounts())
         elif kind == "DA":
             counted.lines[int(values[0])] = int(values[1])
         elif kind == "BRDA":
@@ -170,10 +170,10 @@ def counted_by_lcov(text: str) -> dict[str, LineCounts]:
     return files
 
 
-# ---------------------------------------------------------------- telling
+# ---------------------------------------------------------------- results
 
 
-def _told(name: str, counted: LineCounts, root: Path) -> SourceFile:
+def _source_file(name: str, counted: LineCounts, root: Path) -> SourceFile:
     """Return the record of a source file in the results."""
     path = root / name
     try:

@@ -43,7 +43,7 @@ NAMES = 8
 """Requirements of a cause that are named."""
 
 
-def tell(summary: Summary, reporter: Any) -> None:
+def print_summary(summary: Summary, reporter: Any) -> None:
     """Write what a run has found."""
     verbosity = reporter.config.get_verbosity()
     tally = summary.tally()

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 
 
 class HandedOver(NamedTuple):
-    """The files in the subfolders of a folder, which have names that tell what is in them."""
+    """The files in the subfolders of a folder, which have names that say what is in them."""
 
     folder: str
     data: Mapping[str, bytes]
@@ -30,6 +30,6 @@ class HandedOver(NamedTuple):
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_bytes(data)
 
-    def told(self, text: str, folder: Path) -> str:
+    def with_local_paths(self, text: str, folder: Path) -> str:
         """Return a text with the paths that the files have here."""
         return text.replace(self.folder, str(folder))

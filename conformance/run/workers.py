@@ -1,4 +1,4 @@
-"""Worker processes: they belong to this run, tell it their news, and end with it."""
+"""Worker processes: they belong to this run, send it messages, and end with it."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from multiprocessing.sharedctypes import Synchronized
 
 from conformance.target.footprint import FOOTPRINT
 
-News = tuple[str, object]
+TopicMessage = tuple[str, object]
 """A topic, and a message on it."""
-_outlet: SimpleQueue[News] | None = None
+_outlet: SimpleQueue[TopicMessage] | None = None
 """The way to the process whose worker this one is; None elsewhere."""
 
 
-def worker_processes(count: int) -> tuple[ProcessPoolExecutor, SimpleQueue[News]]:
-    """Return so many processes, which end with this one even if it is killed, and their news."""
+def worker_processes(count: int) -> tuple[ProcessPoolExecutor, SimpleQueue[TopicMessage]]:
+    """Return so many processes, which end with this one even if killed, and their messages."""
     context = multiprocessing.get_context("spawn")
-    outlet: SimpleQueue[News] = context.SimpleQueue()
+    outlet: SimpleQueue[TopicMessage] = context.SimpleQueue()
     arguments = FOOTPRINT.run, context.Value("i", 0), outlet
     return ProcessPoolExecutor(count, context, _begin, arguments), outlet
 
 
-def tell(topic: str, news: object) -> None:
+def send_message(topic: str, message: object) -> None:
     """Send a message on a topic, from a worker to those who hand out its jobs."""
     if _outlet is not None:
-        _outlet.put((topic, news))
+        _outlet.put((topic, message))
         return
     from distributed import get_worker
 
-    get_worker().log_event(topic, pickle.dumps(news))
+    get_worker().log_event(topic, pickle.dumps(message))
 
 
 def worker_name() -> str:
@@ -47,7 +47,7 @@ def worker_name() -> str:
     return str(get_worker().address)
 
 
-def _begin(run: str, started: Synchronized[int], outlet: SimpleQueue[News]) -> None:
+def _begin(run: str, started: Synchronized[int], outlet: SimpleQueue[TopicMessage]) -> None:
     global _outlet
     _outlet = outlet
     with started.get_lock():

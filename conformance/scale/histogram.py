@@ -8,7 +8,7 @@ from collections import Counter
 _PER_OCTAVE = 64
 """Buckets for each doubling: a quantile is exact to a hundredth."""
 _LEAST = 1e-7
-"""Seconds: shorter durations are not told apart."""
+"""Seconds: shorter durations are not distinguished."""
 
 
 class Histogram:

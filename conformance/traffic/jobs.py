@@ -234,7 +234,7 @@ class FollowedJob:
                 for column, word in words.items()
             }
         if request.verb == "stats-job":
-            # Its reply tells the state, too.
+            # Its reply shows the state, too.
             for column in dict.fromkeys(column.partition(" ")[0] for column in columns):
                 yield f"OK {column}", one
             columns = ()

@@ -40,8 +40,8 @@ class ReportReplies:
             self._in_flight.unfollow(asked)
             return
         if verb == "list-tubes":
-            told = {*yamlish.names(reply.body or b"")}
-            if lost := {*(asked.watched or ())} - told:
+            listed = {*yamlish.names(reply.body or b"")}
+            if lost := {*(asked.watched or ())} - listed:
                 self._wrong(conversation, "list-tubes", f"OK with {min(lost)}", str(reply))
             return
         values = yamlish.dictionary(reply.body or b"")
@@ -53,12 +53,12 @@ class ReportReplies:
         elif asked.about is not None:
             self._job(conversation, asked, reply, values)
 
-    def _count_connections(self, asked: Asked, told: str) -> None:
+    def _count_connections(self, asked: Asked, reported: str) -> None:
         conversations, unseen = self._known.conversations, self._known.unseen
         seen = len(conversations) + len(unseen - conversations.keys())
         is_calm = asked.at - self.last_close > 5 * SECOND
-        if is_calm and told.isdecimal() and len(told) < 10 and int(told) > seen:
-            self._known.bypassed(f"the server has {told} connections, and {seen} are seen")
+        if is_calm and reported.isdecimal() and len(reported) < 10 and int(reported) > seen:
+            self._known.bypassed(f"the server has {reported} connections, and {seen} are seen")
 
     def _job(
         self, conversation: Conversation, asked: Asked, reply: Reply, values: dict[str, str]

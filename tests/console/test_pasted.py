@@ -134,7 +134,7 @@ def test_progress_is_shown(
     times = itertools.count(0.0, progress.IN_A_FILE)
     monkeypatch.setattr("conformance.console.progress.time.monotonic", lambda: next(times))
     shown = progress.ProgressBar("judged")
-    shown.tell(0.25)
+    shown.show(0.25)
     assert list(shown.watch(["12345\n"] * 3)) == ["12345\n"] * 3
     shown.end()
     assert capsys.readouterr().err == "judged 25 %\njudged 0 MB\n"

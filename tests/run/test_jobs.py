@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from conformance.run.jobs import Backend, InProcess, Job, Processes
-from conformance.run.workers import tell, worker_name
+from conformance.run.workers import send_message, worker_name
 from conformance.target.footprint import FOOTPRINT
 
 LONG = 600.0
@@ -25,8 +25,8 @@ def fails() -> str:
     raise ValueError("wrong")
 
 
-def tells(topic: str, news: str) -> str:
-    tell(topic, news)
+def tells(topic: str, message: str) -> str:
+    send_message(topic, message)
     return worker_name()
 
 
