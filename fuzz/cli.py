@@ -85,12 +85,12 @@ def fuzz(
     take_endings_for_interrupts()
     with LiveView() as view:
 
-        def show(news: Sequence[ProgressUpdates]) -> None:
+        def show(updates: Sequence[ProgressUpdates]) -> None:
             nonlocal begun
-            if not begun and (target := target_of(news)):
+            if not begun and (target := target_of(updates)):
                 begun = True
                 print(f"fuzzing {target} for {seconds:g} s, seed {seed}{where}", flush=True)
-            view.show(news)
+            view.show(updates)
 
         campaign = SlicedCampaign(options, seed, findings or FOLDER, corpus, coverage, show)
         try:
@@ -104,19 +104,19 @@ def fuzz(
                 print("the same command takes over what workers have begun")
             for path in campaign.unreduced:
                 print(f"seen, and not made small: {path}")
-        news = campaign.news
-        view.end(news)
+        updates = campaign.updates
+        view.end(updates)
     if remark := options.leave():
         print(remark)
     if errors and not campaign.found:
         raise refuse(errors[0])
     if report is not None:
-        found = sorted({line for told in news for line, _ in told.found})
-        title = f"Fuzzing {target_of(news) or 'a server'}"
-        text = fuzz_page(title, view.history.moments, found, health(news))
+        found = sorted({line for update in updates for line, _ in update.found})
+        title = f"Fuzzing {target_of(updates) or 'a server'}"
+        text = fuzz_page(title, view.history.moments, found, health(updates))
         replace_file(report / "fuzz.html", text.encode())
         print(f"report: {report / 'fuzz.html'}")
-    code = summary(news, time.monotonic() - start)
+    code = summary(updates, time.monotonic() - start)
     for said in errors:
         print(f"error: {said}", file=sys.stderr)
     return code or (USAGE if errors else 0)

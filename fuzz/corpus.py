@@ -21,7 +21,7 @@ LARGEST = 64
 class Pool:
     """The inputs that are kept, in memory and in ``folder``, if there is one.
 
-    ``is_new`` tells whether what was sent last has led to something new in some other way.
+    ``is_new`` is asked whether the last input has led to something new in some other way.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ _FILES = {
 
 
 class Coverage(Protocol):
-    """Tells which code a target has reached, as a set of ``fuzz.edges``."""
+    """The code that a target reaches, as a set of ``fuzz.edges``."""
 
     def take(self) -> int:
         """Return what it has reached since the last call."""
@@ -28,7 +28,7 @@ class Coverage(Protocol):
 
 
 class NoCoverage:
-    """The coverage of a target that does not tell."""
+    """The coverage of a target that reports none."""
 
     def take(self) -> int:
         """Return nothing."""

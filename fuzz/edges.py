@@ -18,7 +18,7 @@ _TAKEN = re.compile(rb"[^\0]", re.DOTALL)
 
 
 def classed(counters: bytes) -> int:
-    """Return the set that counters tell of, a byte each."""
+    """Return the set of edges that counters record, a byte each."""
     return int.from_bytes(counters.translate(_CLASSES), "little")
 
 

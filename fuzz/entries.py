@@ -24,28 +24,28 @@ _KINDS: dict[str, type[Ask | Leave | Wait]] = {"ask": Ask, "leave": Leave, "wait
 
 def dumps(entry: CorpusEntry) -> str:
     """Return an entry as text."""
-    return json.dumps({"reached": f"{entry.reached:x}", "steps": [*map(_told, entry.program)]})
+    return json.dumps({"reached": f"{entry.reached:x}", "steps": [*map(_as_json, entry.program)]})
 
 
 def loads(text: str) -> CorpusEntry:
     """Return an entry from text; raises ValueError."""
     try:
-        told = json.loads(text)
-        return CorpusEntry([*map(_step, told["steps"])], int(told["reached"], 16))
+        content = json.loads(text)
+        return CorpusEntry([*map(_step, content["steps"])], int(content["reached"], 16))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("not an entry of a corpus") from error
 
 
-def _told(step: Step) -> dict[str, Any]:
-    told = {
+def _as_json(step: Step) -> dict[str, Any]:
+    fields = {
         name: value.decode("latin-1") if isinstance(value, bytes) else value
         for name, value in step._asdict().items()
     }
-    return {"kind": type(step).__name__.lower(), **told}
+    return {"kind": type(step).__name__.lower(), **fields}
 
 
-def _step(told: dict[str, Any]) -> Step:
-    values = dict(told)
+def _step(fields: dict[str, Any]) -> Step:
+    values = dict(fields)
     kind = _KINDS[values.pop("kind")]
     if kind is Ask:
         values["text"] = values["text"].encode("latin-1")

@@ -35,7 +35,7 @@ from fuzz.sanitizer_findings import Reports
 from fuzz.suppression import Signature, line_of, lines_of, signature
 
 WILD = 8
-"""One program in so many is wild: no text tells the answers to its bytes."""
+"""One program in so many is wild: no text defines the answers to its bytes."""
 _STATISTICS = ("OK", "OK")
 """The beginning of what is expected and observed where statistics differ."""
 _STATS = frozenset(("stats", "stats-job", "stats-tube"))
@@ -93,17 +93,17 @@ class Fuzzer:
         self._wild: Target | None = None
 
     def run(
-        self, seconds: float, most: float = math.inf, tell: Callable[[], None] = lambda: None
+        self, seconds: float, most: float = math.inf, on_progress: Callable[[], None] = lambda: None
     ) -> CampaignReport:
         """Go on for some seconds, or until ``most`` things are found, and end.
 
-        ``tell`` is called now and then.
+        ``on_progress`` is called after each program.
         """
-        self.go_on(seconds, most, tell)
+        self.go_on(seconds, most, on_progress)
         self.close()
         return self.report
 
-    def go_on(self, seconds: float, most: float, tell: Callable[[], None]) -> None:
+    def go_on(self, seconds: float, most: float, on_progress: Callable[[], None]) -> None:
         """Do the same, and may be asked to do it again."""
         chance, report = Random(self._exploration.seed), self.report
         start = time.monotonic()
@@ -124,9 +124,9 @@ class Fuzzer:
                 self._scout(time.monotonic() - before, most)
             self._pool.exchange()
             report.shapes = len(self._pool.shapes)
-            report.health |= self._reports.told
+            report.health |= self._reports.remark_of
             report.seconds = time.monotonic() - start
-            tell()
+            on_progress()
         while self._later and not report.is_over(most):
             self._later.popleft()()
         self._campaign.close()
@@ -163,7 +163,7 @@ class Fuzzer:
         return self._postponed[found.violation.kind] > ENOUGH
 
     def _sighting(self, found: Counterexample, line: bytes | None) -> Sighting:
-        """Tell of a finding, and keep it as it is; ``line`` shows it alone, most likely."""
+        """Report a finding, and keep it as it is; ``line`` shows it alone, most likely."""
         self._sees(found.transcript)
         command = next(self._campaign.commands(filter(None, [line])), None)
         if command is not None:
@@ -175,7 +175,7 @@ class Fuzzer:
     def _keep_unreduced(self, shown: Transcript) -> Path | None:
         """Keep what shows a finding until it is small; return where."""
         folder = self._exploration.folder
-        # What cannot be kept now is told when it is small.
+        # A finding that cannot be kept now is reported when it is small.
         with contextlib.suppress(OSError):
             return at_first_sight(folder, shown) if folder is not None else None
         return None
@@ -303,7 +303,7 @@ class Fuzzer:
             except OSError as error:
                 seen = f"{seen}; {not_kept(folder, error)}"
         if not new:
-            # Another fuzzer, or an earlier run, has told of it.
+            # Another fuzzer, or an earlier run, has reported it.
             report.again += 1
         report.found.append(Filed(diagnosis, shown, path, seen, is_wild))
 

@@ -27,9 +27,9 @@ class NotInstrumented(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """The sight of a target: ``told`` in words, and its counters if it has some."""
+    """The sight of a target: its ``description``, and its counters if it has some."""
 
-    told: str
+    description: str
     options: Options
     judged: SharedSegment | None = None
     """The counters of the server on which programs are judged; scouts have one of their own."""
@@ -63,7 +63,7 @@ class Sight:
     def named(self, target: Target) -> str:
         """Return a target that is known now, and how it is seen, in words."""
         name = f"{target.label} {target.version} (profile {target.profile.name})"
-        return printable(f"{name}, {self.told}")
+        return printable(f"{name}, {self.description}")
 
     def grey_box(self, target: Target, seed: int, shelf: SharedEntries | None) -> GreyBox | None:
         """Return scouts for a target, None if it is a black box."""

@@ -237,7 +237,9 @@ class GreyBox:
         """Yield a part of a program to which the target replies otherwise than the model."""
         if not turns:
             return
-        found = {told.kind: told for told in reversed(self._scout.discrepancies)}
+        found = {
+            discrepancy.kind: discrepancy for discrepancy in reversed(self._scout.discrepancies)
+        }
         for end, kind, is_silent in sorted(found.values()):
             until = program[:end]
             is_new = self._alike[kind] < _ALIKE * _SHOWN
@@ -260,7 +262,7 @@ class GreyBox:
 
         def shows(part: Program) -> bool:
             self._play(part)
-            return any(told.kind == kind for told in self._scout.discrepancies)
+            return any(discrepancy.kind == kind for discrepancy in self._scout.discrepancies)
 
         alone = program[turns[-2].end if len(turns) > 1 else 0 :]
         part: Program | None = None

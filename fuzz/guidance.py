@@ -1,6 +1,6 @@
 """The corpus of a grey box: programs with the edges that they reach, and which to vary next.
 
-It knows nothing of targets or processes: the player of programs tells it what they have reached.
+It knows nothing of targets or processes: the player of programs reports what they have reached.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 PAGE = 4096
 FEW = 8
-"""Looks after which it can be told whether something grows."""
+"""Samples that are needed to see whether something grows."""
 MANY = 1000
 """Looks that are kept at most."""
 LEAKED = 30
@@ -52,17 +52,17 @@ def growth(looks: Sequence[Health]) -> Mapping[str, str]:
     # What a server takes first, it may keep.
     first, late = looks[len(looks) // 4], looks[-len(looks) // 4 :]
     cases = max(late[0].cases - first.cases, 1)
-    told = {}
+    sentences = {}
     leaked = min(look.descriptors for look in late) - first.descriptors
     if leaked > LEAKED:
-        told["descriptors"] = (
+        sentences["descriptors"] = (
             f"{leaked} more open descriptors after {cases:,} cases with no client left,"
             f" {leaked / cases:.2g} a case"
         )
     grown = min(look.memory for look in late) - first.memory
     if grown > GROWN and grown > PER_CASE * cases:
-        told["memory"] = (
+        sentences["memory"] = (
             f"{grown / 1e6:.0f} MB more memory after {cases:,} cases with no job left,"
             f" {grown / cases:,.0f} bytes a case"
         )
-    return told
+    return sentences

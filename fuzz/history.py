@@ -19,14 +19,14 @@ class CampaignHistory:
         self._apart = 0.5
         self._new: dict[str, float] = {}
 
-    def note(self, news: Sequence[ProgressUpdates], seconds: float) -> CampaignMoment:
-        """Take in the last news of each worker; return how far all of them are."""
+    def note(self, updates: Sequence[ProgressUpdates], seconds: float) -> CampaignMoment:
+        """Take in the last update of each worker; return the progress of all of them."""
         moment = CampaignMoment(
             seconds,
-            sum(told.progress.cases for told in news),
-            max((told.shapes for told in news), default=0),
-            max((told.edges for told in news), default=0),
-            len({line for told in news for line, _ in told.found}),
+            sum(update.progress.cases for update in updates),
+            max((update.shapes for update in updates), default=0),
+            max((update.edges for update in updates), default=0),
+            len({line for update in updates for line, _ in update.found}),
         )
         last = self.moments[-1]
         for name in ("shapes", "edges", "findings"):

@@ -1,7 +1,7 @@
 """Detects whether a server counts edges as AFL++'s runtime does.
 
 That runtime is in what ``afl-cc``, AFL++'s plugin for gcc and ``cargo afl`` build, and can be
-linked to what clang builds with ``-fsanitize-coverage=trace-pc-guard``. Asked for it, it tells how
+linked to what clang builds with ``-fsanitize-coverage=trace-pc-guard``. On request, it prints how
 many counters it has; older ones begin to count.
 """
 
@@ -14,7 +14,7 @@ from conformance.target.limits import Limits
 from fuzz.shared_memory import SharedSegment
 
 CLASSIC = 2**16
-"""The counters of a server whose runtime does not tell how many it has."""
+"""The counters of a server whose runtime does not print how many it has."""
 LARGEST = 2**26
 _SIZE = re.compile(r"^[0-9]{1,9}$", re.MULTILINE)
 
@@ -30,7 +30,7 @@ def map_size(command: str, limits: Limits) -> int | None:
         with Launched(command, environment, limits=limits):
             return CLASSIC if any(segment.take()) else None
     except DidNotStart as error:
-        told = _SIZE.findall(error.said)
-        return min(int(told[-1]), LARGEST) if told else None
+        sizes = _SIZE.findall(error.said)
+        return min(int(sizes[-1]), LARGEST) if sizes else None
     finally:
         segment.close()

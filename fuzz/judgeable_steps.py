@@ -38,7 +38,7 @@ def _with_little_haste(program: Program) -> Iterator[Step]:
 
 
 def _is_decent(ask: Ask, profile: Profile) -> bool:
-    """Return whether a client says whole lines, with answers that a text or a decision tells.
+    """Return whether a client says whole lines, with answers that a text or a decision defines.
 
     With what is sent at once with quit, replies to what came before it may get lost.
     """

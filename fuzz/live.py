@@ -26,41 +26,41 @@ class LiveView(Display):
         self._start = time.monotonic()
         self._shown = 0.0
 
-    def show(self, news: Sequence[ProgressUpdates]) -> None:
-        """Take in the last news of each worker; show them, now and then."""
+    def show(self, updates: Sequence[ProgressUpdates]) -> None:
+        """Take in the last update of each worker; show them, now and then."""
         seconds = time.monotonic() - self._start
         if seconds - self._shown < _EVERY:
             return
         self._shown = seconds
-        self.history.note(news, seconds)
+        self.history.note(updates, seconds)
         if self.is_live:
-            self.update(table(news, self.history, seconds))
+            self.update(table(updates, self.history, seconds))
 
-    def end(self, news: Sequence[ProgressUpdates]) -> None:
-        """Take in the very last news."""
-        self.history.note(news, time.monotonic() - self._start)
+    def end(self, updates: Sequence[ProgressUpdates]) -> None:
+        """Take in the final updates."""
+        self.history.note(updates, time.monotonic() - self._start)
 
 
-def table(news: Sequence[ProgressUpdates], history: CampaignHistory, seconds: float) -> Table:
+def table(updates: Sequence[ProgressUpdates], history: CampaignHistory, seconds: float) -> Table:
     """Return a row for each worker, one for all of them, and since when nothing was new."""
-    has_edges = any(told.edges for told in news)
+    has_edges = any(update.edges for update in updates)
     shown = Table(title=f"fuzzing for {seconds:.0f} s", title_justify="left")
     shown.add_column("worker")
     for name in ("cases", "cases/s", "shapes", *(("edges",) if has_edges else ()), "findings"):
         shown.add_column(name, justify="right")
-    for told in news:
-        counts = told.progress.cases, told.shapes, told.edges, len(told.found)
-        shown.add_row(f"{told.job + 1}", *_cells(*counts, seconds, has_edges))
+    for update in updates:
+        counts = update.progress.cases, update.shapes, update.edges, len(update.found)
+        shown.add_row(f"{update.job + 1}", *_cells(*counts, seconds, has_edges))
     now = history.moments[-1]
     shown.add_section()
     shown.add_row("all", *_cells(*now[1:], seconds, has_edges))
     names = ("shapes", *(("edges",) if has_edges else ()), "findings")
     ago = ((name, history.since(name)) for name in names)
-    told_ago = (
+    ages = (
         f"{name}: {'none yet' if at is None else f'{duration(seconds - at)} ago'}"
         for name, at in ago
     )
-    shown.caption = f"last new {', '.join(told_ago)}"
+    shown.caption = f"last new {', '.join(ages)}"
     shown.caption_justify = "left"
     return shown
 
@@ -68,5 +68,6 @@ def table(news: Sequence[ProgressUpdates], history: CampaignHistory, seconds: fl
 def _cells(
     cases: int, shapes: int, edges: int, findings: int, seconds: float, has_edges: bool
 ) -> list[str]:
-    told = [f"{cases:,}", f"{cases / max(seconds, 1):,.0f}", f"{shapes:,}"]
-    return [*told, *([f"{edges:,}"] if has_edges else []), f"{findings:,}"]
+    rate = f"{cases / max(seconds, 1):,.0f}"
+    edge_cells = [f"{edges:,}"] if has_edges else []
+    return [f"{cases:,}", rate, f"{shapes:,}", *edge_cells, f"{findings:,}"]

@@ -12,7 +12,7 @@ from reports.words import counted
 
 @dataclass(frozen=True, slots=True)
 class ProgressUpdates:
-    """The news of a worker: its progress, and its findings."""
+    """The progress of a worker, and its findings."""
 
     job: int
     progress: Progress = field(default_factory=Progress)
@@ -27,13 +27,13 @@ class ProgressUpdates:
     """The target in words, once it is known."""
 
 
-def line(news: Sequence[ProgressUpdates], seconds: float) -> str:
+def line(updates: Sequence[ProgressUpdates], seconds: float) -> str:
     """Return how far a campaign is, in a line."""
-    cases = sum(told.progress.cases for told in news)
-    commands = sum(told.progress.commands for told in news)
-    shapes = max((told.shapes for told in news), default=0)
-    edges = max((told.edges for told in news), default=0)
-    found = len({line for told in news for line, _ in told.found})
+    cases = sum(update.progress.cases for update in updates)
+    commands = sum(update.progress.commands for update in updates)
+    shapes = max((update.shapes for update in updates), default=0)
+    edges = max((update.edges for update in updates), default=0)
+    found = len({line for update in updates for line, _ in update.found})
     rate = f"{cases / max(seconds, 1):,.0f}/s, {commands / max(seconds, 1):,.0f} commands/s"
     seen = f"{counted(edges, 'edge')}, " if edges else ""
     return (
@@ -42,31 +42,31 @@ def line(news: Sequence[ProgressUpdates], seconds: float) -> str:
     )
 
 
-def target_of(news: Sequence[ProgressUpdates]) -> str:
+def target_of(updates: Sequence[ProgressUpdates]) -> str:
     """Return the target in words; empty until it is known."""
-    return next((told.target for told in news if told.target), "")
+    return next((update.target for update in updates if update.target), "")
 
 
-def health(news: Sequence[ProgressUpdates]) -> list[str]:
+def health(updates: Sequence[ProgressUpdates]) -> list[str]:
     """Return what is said of the health of the targets, once."""
-    return list(dict.fromkeys(said for told in news for said in told.health))
+    return list(dict.fromkeys(said for update in updates for said in update.health))
 
 
-def summary(news: Sequence[ProgressUpdates], seconds: float) -> int:
-    """Tell what a campaign has found; return its exit code."""
-    print(line(news, seconds))
-    slowest = max((told.progress.slowest for told in news), default=0.0)
-    undecided = sum(told.undecided for told in news)
+def summary(updates: Sequence[ProgressUpdates], seconds: float) -> int:
+    """Print what a campaign has found; return its exit code."""
+    print(line(updates, seconds))
+    slowest = max((update.progress.slowest for update in updates), default=0.0)
+    undecided = sum(update.undecided for update in updates)
     print(
         f"slowest reply to somebody else: {slowest * 1000:.0f} ms;"
         f" {counted(undecided, 'program')} undecided"
     )
-    if unjudged := sum(told.unjudged for told in news):
+    if unjudged := sum(update.unjudged for update in updates):
         print(f"judged in part: {counted(unjudged, 'program')} that got to a new place in the code")
-    found = dict(sorted({finding for told in news for finding in told.found}))
+    found = dict(sorted({finding for update in updates for finding in update.found}))
     for said, must in found.items():
         verdict = Verdict.FAIL if must else Verdict.NON_STRICT
         print(f"{verdict.words}: {said}")
-    for said in health(news):
+    for said in health(updates):
         print(f"health: {said}")
     return int(any(found.values()))

@@ -22,14 +22,14 @@ _TRIES = 150
 
 
 class Reports:
-    """The reports of a target's sanitizers; ``told`` has a sentence for each.
+    """The reports of a target's sanitizers; ``remark_of`` has a sentence for each kind.
 
     Each is kept in ``folder``, if there is one, with the smallest program found that makes a new
     server print it.
     """
 
     def __init__(self, target: Target, folder: Path | None, effort: ShrinkBudget) -> None:
-        self.told: dict[str, str] = {}
+        self.remark_of: dict[str, str] = {}
         self._target = target
         self._folder = folder
         self._effort = effort
@@ -38,9 +38,9 @@ class Reports:
     def hear(self, reports: Sequence[SanitizerReport], program: Program) -> None:
         """Take in what was printed while a program was played."""
         for report in reports:
-            if report.kind not in self.told:
+            if report.kind not in self.remark_of:
                 with self._effort.spent(self._target.cpu_time):
-                    self.told[report.kind] = self._remark(report, program)
+                    self.remark_of[report.kind] = self._remark(report, program)
 
     def _remark(self, report: SanitizerReport, program: Program) -> str:
         if self._folder is None:
@@ -65,11 +65,11 @@ class Reports:
         return without_steps(program, shows) if program else program
 
     def _printed(self, program: Program) -> set[str]:
-        """Return the kinds of what a new server prints when it is told this, and then ended."""
+        """Return the kinds of reports that a new server prints for a program, and at its end."""
         target = self._target.fresh()
         target.reported_kinds = set()
         player = Scout(target, NoCoverage())
-        # What it has printed tells why it was lost.
+        # Its reports say why it was lost.
         with contextlib.suppress(TargetFellSilent):
             player.play(program)
         self._done = player.done

@@ -29,7 +29,7 @@ _FLOOD = 2**26
 """Bytes that no program of scouts makes a server say in one turn."""
 _LATE = 10
 """Times that scouts listen once more for what should have come."""
-_TOLD = re.compile(
+_PUT_REPLY = re.compile(
     rb"^(INSERTED|BURIED) ([0-9]+)\r$|^(EXPECTED_CRLF|JOB_TOO_BIG|DRAINING)\r$", re.M
 )
 _MANY = 500
@@ -56,7 +56,7 @@ class Discrepancy(NamedTuple):
 
 
 class TargetFellSilent(Exception):
-    """The target does not answer any more; ``done`` is what it was told."""
+    """The target does not answer any more; ``done`` is what it was sent."""
 
     def __init__(self, done: Program) -> None:
         super().__init__()
@@ -84,9 +84,9 @@ class Scout:
         self._probed = 1
         """The same when that was seen last."""
         self._comparison = ModelComparison(target.profile, self._next_id)
-        """The model that is told the same."""
+        """The model that is sent the same."""
         self.discrepancies: list[Discrepancy] = []
-        """The turns of the last program that the model has not foretold, until one is missing."""
+        """The turns of the last program that the model did not predict, up to a missing reply."""
         self.done: list[Step] = []
         """The messages to the target since a program was begun."""
 
@@ -162,7 +162,7 @@ class Scout:
         if ask.tag is not None:
             self._puts[ask.client].append(ask.tag)
             self._last += 1
-            # It may be needed before the server tells.
+            # It may be needed before the server replies.
             self._tags.name(ask.tag, self._last)
         if self._sending != ask.client:
             self._send()
@@ -204,7 +204,7 @@ class Scout:
             if left < 0:
                 raise EOFError
             self._comparison.observe(number, data)
-            for inserted, id, refused in _TOLD.findall(data):
+            for inserted, id, refused in _PUT_REPLY.findall(data):
                 word = (inserted or refused).decode()
                 if inserted:
                     self._last = max(self._last, int(id))
@@ -236,7 +236,7 @@ class Scout:
 
     def _probe(self) -> int:
         """Return the id of the next job."""
-        match = _TOLD.match(self._say(_PROBE, 1))
+        match = _PUT_REPLY.match(self._say(_PROBE, 1))
         last = int(match[2] or 0) if match is not None else 0
         self._say(b"delete %d\r\n" % last, 1)
         self._last, self._probed = last, last + 1

@@ -37,7 +37,7 @@ class SharedSegment:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The variables that tell a server of it."""
+        """The environment variables that name it to a server."""
         return {"__AFL_SHM_ID": str(self._number), "AFL_MAP_SIZE": str(self.size)}
 
     def take(self) -> bytes:

@@ -39,7 +39,7 @@ APART = 10**6
 class SlicedCampaign:
     """A campaign on workers: ``findings`` and ``corpus`` are folders, the corpus if it is kept.
 
-    ``shows`` is called now and then with the last news of each worker.
+    ``shows`` is called now and then with the last update of each worker.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class SlicedCampaign:
         which = repr((options, coverage, seed)).encode()
         self.name = f"fuzz-{hashlib.sha256(which).hexdigest()[:12]}"
         """The same for each campaign that does exactly this."""
-        self._news: dict[str, ProgressUpdates] = {}
+        self._updates: dict[str, ProgressUpdates] = {}
         self._beats: dict[str, Beat] = {}
         self._heard: queue.SimpleQueue[FirstSight | Beat] = queue.SimpleQueue()
         self._mine: set[int] = set()
@@ -113,13 +113,13 @@ class SlicedCampaign:
                 raise TargetError("no worker has done anything in the time")
 
     @property
-    def news(self) -> list[ProgressUpdates]:
-        """The last news of each worker, with what it has done of the slice that it is at."""
+    def updates(self) -> list[ProgressUpdates]:
+        """The last update of each worker, with its progress in the slice that it is at."""
         return [
-            replace(news, progress=_sum(news.progress, self._beats[worker].progress))
+            replace(update, progress=_sum(update.progress, self._beats[worker].progress))
             if worker in self._beats
-            else news
-            for worker, news in self._news.items()
+            else update
+            for worker, update in self._updates.items()
         ]
 
     @property
@@ -155,22 +155,22 @@ class SlicedCampaign:
         self._beats = {
             worker: beat for worker, beat in self._beats.items() if beat.seed != outcome.seed
         }
-        news = self._news.setdefault(outcome.worker, ProgressUpdates(len(self._news)))
+        update = self._updates.setdefault(outcome.worker, ProgressUpdates(len(self._updates)))
         lines = (self.found[filed.diagnosis.name] for filed in outcome.found)
         found = ((filed.line, not filed.diagnosis.de_facto) for filed in lines)
-        self._news[outcome.worker] = replace(
-            news,
+        self._updates[outcome.worker] = replace(
+            update,
             target=outcome.target,
-            progress=_sum(news.progress, outcome.progress),
+            progress=_sum(update.progress, outcome.progress),
             shapes=len(self.known.shapes),
             edges=count(self._reached),
-            undecided=news.undecided + outcome.undecided,
-            unjudged=news.unjudged + outcome.unjudged,
-            found=tuple(dict.fromkeys([*news.found, *found])),
+            undecided=update.undecided + outcome.undecided,
+            unjudged=update.unjudged + outcome.unjudged,
+            found=tuple(dict.fromkeys([*update.found, *found])),
             health=tuple(
                 outcome.files.with_local_paths(said, self._findings) for said in outcome.health
             )
-            or news.health,
+            or update.health,
         )
 
     def _file(self, outcome: SliceOutcome) -> None:
@@ -190,11 +190,11 @@ class SlicedCampaign:
     # ------------------------------------------------------------ meanwhile
 
     def _look(self) -> None:
-        """Take what workers tell while they are at work."""
+        """Take the messages of workers that are at work."""
         with contextlib.suppress(queue.Empty):
             while True:
                 self._hear(self._heard.get_nowait())
-        self._shows(self.news)
+        self._shows(self.updates)
 
     def _hear(self, heard: FirstSight | Beat) -> None:
         place = heard.worker, heard.seed
@@ -203,10 +203,10 @@ class SlicedCampaign:
         if isinstance(heard, Beat):
             self._begun = self._begun or time.monotonic()
             self._beats[heard.worker] = heard
-            news = ProgressUpdates(len(self._news), target=heard.target)
-            self._news.setdefault(heard.worker, news)
+            update = ProgressUpdates(len(self._updates), target=heard.target)
+            self._updates.setdefault(heard.worker, update)
             return
-        # What its worker makes of it is told with the slice, unless the worker is lost.
+        # The slice brings what its worker makes of it, unless the worker is lost.
         with contextlib.suppress(OSError):
             path = at_first_sight(self._findings, heard.transcript)
             self._unreduced.setdefault(place, []).append(path)

@@ -131,7 +131,8 @@ class _Kept:
     campaign: str
     target: Target
     exploration: Exploration
-    told: str
+    description: str
+    """The target and its coverage, in words."""
     folder: tempfile.TemporaryDirectory[str]
     pool: Pool
     entries: HandedOn
@@ -188,9 +189,9 @@ class Slice:
         def seen(transcript: Transcript) -> None:
             send_message(self.campaign, FirstSight(worker_name(), exploration.seed, transcript))
 
-        told = sight.named(target)
+        description = sight.named(target)
         fuzzer = Fuzzer(exploration, target, pool, grey, seen)
-        return _Kept(self.campaign, target, exploration, told, folder, pool, entries, fuzzer)
+        return _Kept(self.campaign, target, exploration, description, folder, pool, entries, fuzzer)
 
     def _go_on(self, kept: _Kept) -> SliceOutcome:
         worker, pool, report = worker_name(), kept.pool, kept.fuzzer.report
@@ -206,13 +207,13 @@ class Slice:
             return Progress(progress.cases - cases, progress.commands - commands, progress.slowest)
 
         kept.exploration.seed = self.seed
-        told = -math.inf
+        last_beat = -math.inf
 
         def beat() -> None:
-            nonlocal told
-            if time.monotonic() - told > _BEAT:
-                told = time.monotonic()
-                send_message(self.campaign, Beat(worker, self.seed, kept.told, done()))
+            nonlocal last_beat
+            if time.monotonic() - last_beat > _BEAT:
+                last_beat = time.monotonic()
+                send_message(self.campaign, Beat(worker, self.seed, kept.description, done()))
 
         beat()
         kept.fuzzer.go_on(self.seconds, found + self.most, beat)
@@ -225,7 +226,7 @@ class Slice:
         return SliceOutcome(
             worker,
             self.seed,
-            kept.told,
+            kept.description,
             done(),
             kept.exploration.undecided - undecided,
             report.unjudged - unjudged,

@@ -26,7 +26,7 @@ CORPUS = Path(__file__).with_name("corpus")
 _TUBE = "conformance-00000000-00000"
 """The beginning of the names of their tubes; bodies that have one in them keep their length."""
 MOST = 5
-"""Findings after which a test tells of the worst."""
+"""Findings after which a test ends, to report the most severe."""
 
 
 @requirement(
@@ -65,9 +65,9 @@ def test_commands_of_a_fork(
         raise NotApplicable(f"profile {own_server.profile.name} adds no command")
     for added in dialect.added:
         if added.grammar is not None:
-            told = client.raw(added.line + CRLF).any_reply()
-            if told.word not in added.grammar.replies:
-                raise Deviation(" or ".join(added.forms), str(told), transcript.last)
+            reply = client.raw(added.line + CRLF).any_reply()
+            if reply.word not in added.grammar.replies:
+                raise Deviation(" or ".join(added.forms), str(reply), transcript.last)
             client.is_in_step()
     done = undefined_program(Random(exploration.seed), lines_of_fork(dialect))
     wrong = survives(own_server, done).wrong

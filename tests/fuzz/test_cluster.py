@@ -250,11 +250,11 @@ def test_two_workers_find_together_what_each_has_found(tmp_path: Path) -> None:
     filed = {path.name: (path / "transcript").read_bytes() for path in made._findings.iterdir()}
     assert filed == {"a finding": b"first", "another": b"third"}
     assert len(made.found) == 2
-    assert all(f"; {made._findings}/a/transcript" in line for line, _ in made.news[0].found)
-    assert made.news[0].health == (f"the rest is in {made._findings}/a",)
-    assert [news.progress.cases for news in made.news] == [20, 10]
-    assert [len(news.found) for news in made.news] == [1, 2]
-    assert [(news.undecided, news.unjudged) for news in made.news] == [(2, 4), (1, 2)]
+    assert all(f"; {made._findings}/a/transcript" in line for line, _ in made.updates[0].found)
+    assert made.updates[0].health == (f"the rest is in {made._findings}/a",)
+    assert [update.progress.cases for update in made.updates] == [20, 10]
+    assert [len(update.found) for update in made.updates] == [1, 2]
+    assert [(update.undecided, update.unjudged) for update in made.updates] == [(2, 4), (1, 2)]
 
 
 def test_entries_that_reach_nothing_more_are_not_handed_out(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_entries_that_reach_nothing_more_are_not_handed_out(tmp_path: Path) -> N
         made._merge(replace(OUTCOME, worker=worker, known=known))
     assert made._all_known().entries == {dumps(first), dumps(second)}
     assert len(list((tmp_path / "corpus" / "programs").iterdir())) == 3
-    assert made.news[-1].edges == 1
+    assert made.updates[-1].edges == 1
 
 
 def test_what_a_lost_worker_has_seen_stays_as_it_was_seen(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_what_a_lost_worker_has_seen_stays_as_it_was_seen(tmp_path: Path) -> Non
     assert len(left) == 1
     made._heard.put(Beat("tcp://one", 8, "beanstalkd 1.13", Progress(5, 5, 0.1)))
     seen: list[int] = []
-    made._shows = lambda news: seen.append(sum(told.progress.cases for told in news))
+    made._shows = lambda updates: seen.append(sum(update.progress.cases for update in updates))
     made._look()
     assert seen == [15]
 

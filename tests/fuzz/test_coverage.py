@@ -221,7 +221,7 @@ def test_what_sanitizers_print_is_kept_with_a_small_program(tmp_path: Path) -> N
     scout.play(program)
     kept.hear(target.reported(), program)
     kept.hear(target.reported(), program)
-    (told,) = kept.told.values()
+    (told,) = kept.remark_of.values()
     assert "ms.c:27:5: runtime error" in told
     (home,) = (tmp_path / "found").iterdir()
     assert "bury" in (home / "conversation").read_text()
@@ -237,10 +237,10 @@ def test_what_sanitizers_print_once_only_is_told_as_that(tmp_path: Path) -> None
     (report,) = reports(UBSAN)
     unkept = Reports(target, None, ShrinkBudget())
     unkept.hear([report], [PUT])
-    assert list(unkept.told.values()) == [f"the target has printed: {report.head}"]
+    assert list(unkept.remark_of.values()) == [f"the target has printed: {report.head}"]
     kept = Reports(target, tmp_path, ShrinkBudget())
     kept.hear([report], [PUT])
-    (told,) = kept.told.values()
+    (told,) = kept.remark_of.values()
     assert told.endswith("a new server did not print it again")
     assert "put 0 0 120 1" in next(tmp_path.glob("*/conversation")).read_text()
     target.close()
