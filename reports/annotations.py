@@ -16,7 +16,7 @@ from reports.verdicts import Verdict
 
 MOST = 10
 """Annotations of a kind; what a job has more of is not shown."""
-_Told = tuple[Mapping[str, str], str]
+_Annotation = tuple[Mapping[str, str], str]
 """Properties and text."""
 _ESCAPED = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _IN_PROPERTIES = {**_ESCAPED, ":": "%3A", ",": "%2C"}
@@ -35,12 +35,12 @@ def annotated(results: Results, baseline: Path | None = None) -> Iterator[str]:
     yield from _listed("warning", [_of(group) for group in loose])
 
 
-def _of(group: Group) -> _Told:
+def _of(group: Group) -> _Annotation:
     text = f"{group.broken[0].clause}\n{group.tests[0].reason}"
     return {"title": f"{group.verdict.words}: {group.title}"}, text
 
 
-def _of_gone(slug: str, baseline: Path | None) -> _Told:
+def _of_gone(slug: str, baseline: Path | None) -> _Annotation:
     where = {}
     if baseline is not None:
         lines = baseline.read_text(encoding="utf-8").splitlines()
@@ -51,12 +51,12 @@ def _of_gone(slug: str, baseline: Path | None) -> _Told:
     return {**where, "title": f"gone: {slug}"}, text
 
 
-def _listed(kind: str, told: Sequence[_Told]) -> Iterator[str]:
-    shown = told if len(told) <= MOST else told[: MOST - 1]
+def _listed(kind: str, entries: Sequence[_Annotation]) -> Iterator[str]:
+    shown = entries if len(entries) <= MOST else entries[: MOST - 1]
     for properties, text in shown:
         where = ",".join(f"{k}={_escaped(v, _IN_PROPERTIES)}" for k, v in properties.items())
         yield f"::{kind} {where}::{_escaped(text, _ESCAPED)}"
-    if left := len(told) - len(shown):
+    if left := len(entries) - len(shown):
         yield f"::{kind}::and {left} more, see the report"
 
 

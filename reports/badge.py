@@ -23,11 +23,11 @@ def _said(results: Results) -> tuple[str, str, str]:
     if verdict.word == "conforms" and verdict.non_strict:
         colour = _NON_STRICT
     passed = verdict.tested - verdict.must_broken
-    told = f"{passed} of {verdict.applicable}"
+    message = f"{passed} of {verdict.applicable}"
     if verdict.word == "incomplete":
-        told = f"incomplete, {told}"
+        message = f"incomplete, {message}"
     title = f"{results.target.title}: " if results.target.title else ""
-    return f"{title}beanstalk {results.target.profile}", told, colour
+    return f"{title}beanstalk {results.target.profile}", message, colour
 
 
 def svg(results: Results) -> str:

@@ -27,8 +27,8 @@ class Row:
         return len(verdicts - {*UNDECIDED}) > 1
 
     @property
-    def told(self) -> list[tuple[int, RequirementRecord]]:
-        """Return which targets have a reason for their verdict."""
+    def with_reasons(self) -> list[tuple[int, RequirementRecord]]:
+        """The targets, by number, whose verdict has a reason."""
         return [(number, r) for number, r in enumerate(self.found) if r and r.reason]
 
 

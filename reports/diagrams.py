@@ -192,8 +192,10 @@ class _Pen:
             self._picture.labels.append(Label("name", x, TOP - 30, _cut(name, 12), "middle", name))
 
     def _stroke(self, kind: str, *points: tuple[float, float]) -> None:
-        told = " ".join(f"{x:g},{y:g}" for x, y in ((round(x, 1), round(y, 1)) for x, y in points))
-        self._picture.strokes.append(Stroke(kind, told))
+        coordinates = " ".join(
+            f"{x:g},{y:g}" for x, y in ((round(x, 1), round(y, 1)) for x, y in points)
+        )
+        self._picture.strokes.append(Stroke(kind, coordinates))
 
     def _head(self, kind: str, x: float, y: float, left: bool, slope: float = 0.0) -> None:
         """Draw the head of an arrow that points to a lifeline."""
@@ -286,12 +288,12 @@ class _Pen:
         if not timed:
             labels.append(Label("quiet", 6, TOP - 5, "no times"))
             return
-        told = None
+        last_labelled = None
         for y, seconds in timed:
-            if told is None or seconds - told >= SHORTEST / 2:
+            if last_labelled is None or seconds - last_labelled >= SHORTEST / 2:
                 text = _seconds(seconds)
                 labels.append(Label("time", TIMES - 8, y + 4, text, "end"))
-                told = seconds
+                last_labelled = seconds
         for (_, earlier), (y, later) in pairwise(timed):
             if later - earlier > LONGEST:
                 middle = y - ROW / 2 - SECOND * LONGEST / 2

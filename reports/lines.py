@@ -60,11 +60,11 @@ def line(title: str, values: Sequence[Value]) -> Line | None:
     def across(number: int) -> float:
         return round(BOX.left + (BOX.right - BOX.left) * number / (len(values) - 1), 1)
 
-    told = [f"{value.said}: {_told(value.share)}" for value in values]
+    texts = [f"{value.said}: {_share_text(value.share)}" for value in values]
     return Line(
         title,
-        f"First {told[0]}. Last {told[-1]}.",
-        [Point(across(n), up(share), told[n]) for n, share in enumerate(shares)],
+        f"First {texts[0]}. Last {texts[-1]}.",
+        [Point(across(n), up(share), texts[n]) for n, share in enumerate(shares)],
         [
             AxisTick(across(n), shortened(values[n].label, _LONGEST_LABEL))
             for n in _labelled(values)
@@ -73,7 +73,7 @@ def line(title: str, values: Sequence[Value]) -> Line | None:
     )
 
 
-def _told(share: Share) -> str:
+def _share_text(share: Share) -> str:
     return f"{share.percent} %, {share.met} of {share.total}"
 
 

@@ -244,7 +244,7 @@ class CauseRecord(_Data):
     """The features that failures with one cause share: forms, without numbers and names."""
 
     command: Text
-    """The one that was answered wrongly; empty if it cannot be told."""
+    """The one that was answered wrongly; empty if that is unknown."""
     expected: Text
     observed: Text
 
@@ -264,7 +264,7 @@ class Test(_Data):
     blocked_by: list[Text] = []
     """The requirements that are broken where it had not come to its own."""
     cause: CauseRecord | None = None
-    """There if it is a deviation of which this can be told."""
+    """There if it is a deviation whose cause is recognised."""
     evidence: Evidence | None = None
 
 

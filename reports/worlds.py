@@ -13,7 +13,7 @@ KINDS = {"1": "taken", "0": "left", "!": "deviates"}
 
 
 class WorldStretch(NamedTuple):
-    """States next to each other of which the same is told: the first, how many, and what."""
+    """Adjacent states with the same mark: the first, their number, and the mark's meaning."""
 
     at: int
     width: int

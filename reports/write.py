@@ -19,12 +19,12 @@ def write_report(results: Results, folder: Path, origin: Path | None = None) -> 
 
     Whole transcripts are taken from ``origin``, if they are not there already.
     """
-    told = {test.evidence.kept for test in results.tests if test.evidence} - {""}
-    for name in sorted(told):
+    names = {test.evidence.kept for test in results.tests if test.evidence} - {""}
+    for name in sorted(names):
         if origin is not None and (origin / name).is_file() and not (folder / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             replace(folder / name, (origin / name).read_bytes())
-    kept = {name for name in told if (folder / name).is_file()}
+    kept = {name for name in names if (folder / name).is_file()}
     files = {
         "results.json": results.encode(),
         "report.html": report_page(results, kept),

@@ -18,12 +18,12 @@ def anonymous(results: Results) -> Results:
     return results.model_copy(
         update={
             "health": [_without_folders(line) for line in results.health],
-            "tests": [_told_anonymously(test) for test in results.tests],
+            "tests": [_anonymous_test(test) for test in results.tests],
         }
     )
 
 
-def _told_anonymously(test: Result) -> Result:
+def _anonymous_test(test: Result) -> Result:
     if test.evidence is None:
         return test
     said = _without_folders(test.evidence.said)
