@@ -25,7 +25,7 @@ States and transitions
     Tretmans' ioco, 1996; sets of states: SibylFS, 2015.)
 
 Equal states are merged
-    `State.key` has all that a transition reads and all that a reply tells, with times as exact as
+    `State.key` has all that a transition reads and all that a reply reports, with times as exact as
     the clocks of target and tester agree. So two states with the same key have the same
     transitions, these give the same replies, and they lead to states with the same key again: they
     are bisimilar, and allow the same conversations. To keep one of them is sound: nothing is

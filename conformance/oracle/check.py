@@ -103,13 +103,13 @@ def _judgement(
         diagnosis = diagnose(violation, shown, profile)
         refused = diagnosis.is_loosened and not has_taken_open_line(shown, profile)
         finding = found(violation, diagnosis, refused and not diagnosis.of_failures)
-        return TranscriptVerdict(_told_from(finding, shown))
+        return TranscriptVerdict(_qualified(finding, shown))
     entries, judged = _judged(transcript, profile, False, lambda share: progress(0.5 + share / 2))
     if (violation := judged.violation) is None:
         return TranscriptVerdict(None, judged.awaited, judged.explanations)
     shown = _before(entries, violation)
     finding = found(violation, diagnose(violation, shown, profile), False)
-    return TranscriptVerdict(_told_from(finding, shown))
+    return TranscriptVerdict(_qualified(finding, shown))
 
 
 def _judged(
@@ -140,7 +140,7 @@ def _judged(
     return timed, judged
 
 
-def _told_from(finding: Finding, shown: Sequence[Entry]) -> Finding:
+def _qualified(finding: Finding, shown: Sequence[Entry]) -> Finding:
     """Return a finding that says how many messages its level is judged by, if these are not all."""
     if len(shown) > finding.position:
         return finding

@@ -223,8 +223,8 @@ def _earlier(entries: Sequence[Entry]) -> list[Entry]:
 
 def _is_of_failures(violation: Violation, entries: Sequence[Entry], profile: Profile) -> bool:
     """Return whether it is about how often a command was sent that has failed, or was cut off."""
-    told = [match for said in violation.expected if (match := _COUNTED.match(said))]
-    keys = [match[1] or match[2] for match in told]
+    matches = [match for said in violation.expected if (match := _COUNTED.match(said))]
+    keys = [match[1] or match[2] for match in matches]
     counted = {verb for key in keys for verb in _ISSUED.get(key, (key,))}
     return bool(counted) and any(
         _has_failed(counted, sent, got, profile) for sent, got in talks(entries)

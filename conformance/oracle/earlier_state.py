@@ -80,11 +80,11 @@ def with_earlier_jobs(
 def with_its_limit(entries: Sequence[Entry], profile: Profile) -> Profile:
     """Return the profile with the limit of bodies that a server was started with.
 
-    Its statistics tell the limit; else it is between the bodies that it took and those it refused.
+    Its statistics report it; else it is between the bodies that it took and those it refused.
     """
-    told = [int(size) for entry in entries for size in _LIMIT.findall(entry.data)]
-    if told:
-        return replace(profile, max_job_size=told[0])
+    limits = [int(size) for entry in entries for size in _LIMIT.findall(entry.data)]
+    if limits:
+        return replace(profile, max_job_size=limits[0])
     taken, refused = -1, [2**64]
     for sent, got in talks(entries):
         reader = Lines(profile)
@@ -125,8 +125,8 @@ def _doubt(
 
 def _sightings(entries: Sequence[Entry], profile: Profile) -> dict[int, list[_Sighting]]:
     """Return the replies about each earlier job: ids increase, so its id is below all new ones."""
-    told = (found for entry in entries for found in _INSERTED.findall(entry.data))
-    first = min(map(int, told), default=None)
+    inserted = (found for entry in entries for found in _INSERTED.findall(entry.data))
+    first = min(map(int, inserted), default=None)
     found: dict[int, list[_Sighting]] = {}
     for sent, got in talks(entries):
         reader = Lines(profile)
@@ -180,13 +180,13 @@ def _first(id: int, seen: Sequence[_Sighting]) -> KeptJob:
     values = next((sighting.values for sighting in seen if sighting.values), {})
     body = next((sighting.body for sighting in seen if sighting.body), b"")
     state = _STATES.get(first.verb, JobState.READY)
-    told = first.values.get("state", "")
-    if told in {one.value for one in JobState}:
-        state = JobState(told)
+    reported = first.values.get("state", "")
+    if reported in {one.value for one in JobState}:
+        state = JobState(reported)
     numbers = {key: _number(values.get(key, "0")) for key in _NUMBERS}
     left = _number(values.get("time-left", "")) * SECOND if first.values else _FAR
     if not values:
-        # Its TTR ends some time, but nothing tells when.
+        # Its TTR ends at an unknown time.
         numbers["ttr"] = _FAR // SECOND
     return KeptJob(
         id,
@@ -212,8 +212,8 @@ def _adjusted(
 ) -> tuple[int, str, KeptJob] | None:
     """Return an earlier job with a number of a reply in place of another, and the key."""
     wanted, seen = _VALUE.fullmatch(violation.expected[0]), _VALUE.fullmatch(violation.observed)
-    told = re.search(rb"\nid: ([0-9]{1,20})\n", entry.data)
-    job = jobs.get(int(told[1])) if told else None
+    match = re.search(rb"\nid: ([0-9]{1,20})\n", entry.data)
+    job = jobs.get(int(match[1])) if match else None
     if job is None or wanted is None or seen is None or wanted[1] != seen[1]:
         return None
     more = int(seen[2]) - int(wanted[2])

@@ -115,8 +115,8 @@ class Explainer:
         said = (one.of(command, word, known) for one in explanations())
         sentence = next(filter(None, said), "")
         if sentence:
-            told = f"{'no reply' if word == _NOTHING else word}, as {sentence}"
-            self.latest = [*[one for one in self.latest if one != told][1 - MOST :], told]
+            latest = f"{'no reply' if word == _NOTHING else word}, as {sentence}"
+            self.latest = [*[one for one in self.latest if one != latest][1 - MOST :], latest]
 
     def _facts(
         self, client: Client, request: Command | Put, model: UnspecifiedModel

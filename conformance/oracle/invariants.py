@@ -40,7 +40,7 @@ class SentCommand(NamedTuple):
     watched: Collection[str] = ()
 
 
-class Told(NamedTuple):
+class ReceivedReply(NamedTuple):
     """A reply that was received ``at`` (nanoseconds), written at ``mark``."""
 
     client: str
@@ -65,10 +65,10 @@ class _Job:
     deleted: int | None = None
     dying: int = 0
     """Replies to its deletion that have not been heard."""
-    ready: list[Told] = field(default_factory=list)
-    """The message that told that it is ready."""
-    taken: list[Told] = field(default_factory=list)
-    """The message that told that it is not ready any more."""
+    ready: list[ReceivedReply] = field(default_factory=list)
+    """Replies that show that the job is ready."""
+    taken: list[ReceivedReply] = field(default_factory=list)
+    """Replies that show that the job is not ready any more."""
 
     def may_change(self, asked: SentCommand) -> None:
         """Note that a client wants it deleted, or to have another priority."""
@@ -88,10 +88,10 @@ class Ledger:
         self._orders_tubes = orders_tubes
         self._jobs: dict[int, _Job] = {}
         self._gone: set[int] = set()
-        self._early: dict[int, list[Told]] = {}
+        self._early: dict[int, list[ReceivedReply]] = {}
         self._early_asked: dict[int, list[SentCommand]] = {}
         """Requests that may change jobs whose puts are not answered yet."""
-        self._reserved: list[Told] = []
+        self._reserved: list[ReceivedReply] = []
         self._sure: set[SentCommand] = set()
         """Requests about a job by the client that certainly holds it."""
         self._left: list[int] = []
@@ -125,87 +125,87 @@ class Ledger:
             if job.holder == client:
                 job.holder, job.abandoned = "", True
 
-    def hears(self, told: Told) -> None:
+    def hears(self, received: ReceivedReply) -> None:
         """Note that a client has got a reply."""
-        word, asked = told.reply.word, told.asked
+        word, asked = received.reply.word, received.asked
         if word == "INSERTED":
-            self._inserted(told, int(told.reply.args[0]))
+            self._inserted(received, int(received.reply.args[0]))
         elif word in ("RESERVED", "FOUND"):
-            self._is_about(told, int(told.reply.args[0]))
+            self._is_about(received, int(received.reply.args[0]))
         elif word == "DELETED" or (word == "RELEASED" and not asked.delay):
-            self._is_about(told, asked.job)
+            self._is_about(received, asked.job)
         elif word in ("RELEASED", "BURIED") and asked.job in self._jobs:
             self._jobs[asked.job].abandoned = False
         elif word == "NOT_FOUND" and asked.job in self._jobs:
-            self._missing(told, self._jobs[asked.job])
+            self._missing(received, self._jobs[asked.job])
         elif word == "NOT_FOUND" and asked in self._early_asked.get(asked.job, ()):
             self._early_asked[asked.job].remove(asked)
         self._sure.discard(asked)
 
-    def _inserted(self, told: Told, id: int) -> None:
+    def _inserted(self, received: ReceivedReply, id: int) -> None:
         if id in self._jobs or id in self._gone:
-            raise Violation(["an id that no job had before"], str(told.reply), told.mark)
-        job = self._jobs[id] = _Job(told.asked, [told.asked.pri])
-        if not told.asked.delay:
-            job.ready.append(told)
+            raise Violation(["an id that no job had before"], str(received.reply), received.mark)
+        job = self._jobs[id] = _Job(received.asked, [received.asked.pri])
+        if not received.asked.delay:
+            job.ready.append(received)
         for asked in self._early_asked.pop(id, ()):
             job.may_change(asked)
         for early in self._early.pop(id, ()):
             # Its client may have given it up since.
             self._is_about(early._replace(given_up=True), id)
 
-    def _is_about(self, told: Told, id: int) -> None:
+    def _is_about(self, received: ReceivedReply, id: int) -> None:
         job = self._jobs.get(id)
         if id in self._gone:
-            raise Violation(["no job that was deleted"], str(told.reply), told.mark)
+            raise Violation(["no job that was deleted"], str(received.reply), received.mark)
         if job is None:
             # The reply to its put may still be on its way.
-            self._early.setdefault(id, []).append(told)
-        elif told.reply.word == "DELETED":
-            self._deleted(told, job)
-        elif told.reply.word == "RELEASED":
+            self._early.setdefault(id, []).append(received)
+        elif received.reply.word == "DELETED":
+            self._deleted(received, job)
+        elif received.reply.word == "RELEASED":
             job.abandoned = False
-            job.ready.append(told)
+            job.ready.append(received)
         else:
-            self._seen(told, job, id)
+            self._seen(received, job, id)
 
-    def _seen(self, told: Told, job: _Job, id: int) -> None:
-        if told.reply.body != job.put.body:
+    def _seen(self, received: ReceivedReply, job: _Job, id: int) -> None:
+        if received.reply.body != job.put.body:
             body = f"job {id} with the body that it was put with"
-            raise Violation([body], str(told.reply), told.mark)
-        if job.deleted is not None and told.asked.at > job.deleted:
-            raise Violation(["no job that was deleted"], str(told.reply), told.mark)
-        if told.reply.word == "FOUND":
+            raise Violation([body], str(received.reply), received.mark)
+        if job.deleted is not None and received.asked.at > job.deleted:
+            raise Violation(["no job that was deleted"], str(received.reply), received.mark)
+        if received.reply.word == "FOUND":
             return
-        if job.holder and (not told.given_up or told.asked.at > job.since):
+        if job.holder and (not received.given_up or received.asked.at > job.since):
             said = f"job {id} for {job.holder} alone, who holds it"
-            raise Violation([said], str(told.reply), told.mark)
-        job.abandoned = told.given_up
-        if not told.given_up:
-            job.holder, job.since = told.client, told.at
-        job.taken.append(told)
-        if told.asked.verb != "reserve-job":
-            self._reserved.append(told)
+            raise Violation([said], str(received.reply), received.mark)
+        job.abandoned = received.given_up
+        if not received.given_up:
+            job.holder, job.since = received.client, received.at
+        job.taken.append(received)
+        if received.asked.verb != "reserve-job":
+            self._reserved.append(received)
 
-    def _deleted(self, told: Told, job: _Job) -> None:
+    def _deleted(self, received: ReceivedReply, job: _Job) -> None:
         if job.deleted is not None:
-            said = f"NOT_FOUND, as job {told.asked.job} was deleted before"
-            raise Violation([said], str(told.reply), told.mark)
-        if job.holder and told.asked.at > job.since:
-            said = f"NOT_FOUND, as {job.holder} holds job {told.asked.job}"
-            raise Violation([said], str(told.reply), told.mark)
-        job.deleted = told.at
-        job.taken.append(told)
+            said = f"NOT_FOUND, as job {received.asked.job} was deleted before"
+            raise Violation([said], str(received.reply), received.mark)
+        if job.holder and received.asked.at > job.since:
+            said = f"NOT_FOUND, as {job.holder} holds job {received.asked.job}"
+            raise Violation([said], str(received.reply), received.mark)
+        job.deleted = received.at
+        job.taken.append(received)
 
-    def _missing(self, told: Told, job: _Job) -> None:
-        asked = told.asked
+    def _missing(self, received: ReceivedReply, job: _Job) -> None:
+        asked = received.asked
         if asked in self._sure:
-            said = f"no NOT_FOUND, as {told.client} holds job {asked.job}"
-            raise Violation([said], str(told.reply), told.mark)
+            said = f"no NOT_FOUND, as {received.client} holds job {asked.job}"
+            raise Violation([said], str(received.reply), received.mark)
         job.dying -= asked.verb == "delete"
         if asked.verb == "peek" and job.deleted is None and not job.dying:
             said = f"job {asked.job}, which was put and not deleted"
-            raise Violation([said], str(told.reply), told.mark)
+            raise Violation([said], str(received.reply), received.mark)
 
     def overdue(self, waiting: Iterable[SentCommand]) -> int | None:
         """Return a job that certainly is ready though a client waits for its tube; else None."""
@@ -241,19 +241,19 @@ class Ledger:
             for ready in job.ready
             if ready.at < (until := self._until(job, ready))
         ]
-        for told in self._reserved:
-            asked, id = told.asked, int(told.reply.args[0])
+        for received in self._reserved:
+            asked, id = received.asked, int(received.reply.args[0])
             job = self._jobs[id]
             pri = min(job.pris)
             tubes = asked.watched if self._orders_tubes else (job.put.tube,)
             for since, until, other, tube, before in spans:
-                certain = since < asked.at and told.at < until and tube in tubes
+                certain = since < asked.at and received.at < until and tube in tubes
                 if certain and other < pri:
                     said = f"job {before}, whose priority is {other}, before job {id} with {pri}"
-                    raise Violation([said], str(told.reply), told.mark)
+                    raise Violation([said], str(received.reply), received.mark)
 
-    def _until(self, job: _Job, ready: Told) -> int:
+    def _until(self, job: _Job, ready: ReceivedReply) -> int:
         """Return until when a job certainly was ready, after a reply that made it so."""
-        taken = [told.asked.at for told in job.taken if told.at > ready.asked.at]
+        taken = [received.asked.at for received in job.taken if received.at > ready.asked.at]
         # A client that left may have had it until the target came to its end, whenever that was.
         return min(taken + self._left, default=FOR_EVER)

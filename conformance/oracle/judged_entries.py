@@ -151,8 +151,8 @@ class JudgedEntries:
             self._ended |= self._clients.keys()
             self._clients.clear()
         elif entry.data.endswith(LIMITED):
-            told = entry.data.decode()
-            raise Inconclusive(f"after “{told}”, any command may fail: it is not judged")
+            limit = entry.data.decode()
+            raise Inconclusive(f"after “{limit}”, any command may fail: it is not judged")
         elif entry.data == b"SIGUSR1":
             self._judge.drains(round(entry.time * 1e9))
         elif entry.data == STOPS:

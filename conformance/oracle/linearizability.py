@@ -32,7 +32,7 @@ FAILURES = 16
 """Dead ends after which the search goes further back at once, at most ``JUMPS`` times."""
 JUMPS = 100
 BURST = 3
-"""Replies of one client that are likely to be told soon after each other."""
+"""Replies of one client that are likely to follow shortly after each other."""
 _OWN = ("use", "watch", "ignore", "list-tube-used", "list-tubes-watched")
 """Commands whose place among those of others makes no difference."""
 
@@ -65,7 +65,7 @@ class _Step:
     twins: Iterator[_Step]
     saved: bytes | None
     is_last: bool
-    """All is told in it."""
+    """No message is left to handle or to observe."""
     handled: tuple[int, int] | None = None
 
 
@@ -241,7 +241,7 @@ class ConcurrentHistory(Transitions):
             # In haste, the first twin is the state itself.
             before = restored(saved) if self.hasty and saved is not None and number else state
             for twin in self._handled(before, conn, conn, reply, 0, only):
-                after = self._told(twin, given)
+                after = self._matched(twin, given)
                 if after is not None:
                     following = self._step(twin, after)
                     following.handled = conn, item
@@ -293,7 +293,7 @@ class ConcurrentHistory(Transitions):
             found.append((rank, -urgent, item.at, conn))
         return [(rank == 0, conn) for rank, *_, conn in sorted(found)]
 
-    def _told(self, state: State, given: Mapping[int, int]) -> Mapping[int, int] | None:
+    def _matched(self, state: State, given: Mapping[int, int]) -> Mapping[int, int] | None:
         """Return how many replies each client got; None if one differs from the observed one."""
         after = dict(given)
         for conn, owed in state.owed.items():

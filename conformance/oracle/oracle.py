@@ -302,7 +302,7 @@ class Oracle(Transitions):
                 continue
             alarms, conns = self._possible(state, now)
             if any(self._ends_put(state, conn) for conn in conns):
-                # Only the reply tells the id.
+                # Only the reply reveals the id.
                 self._expected.append("a reply to put")
                 continue
             neutral = [conn for conn in conns if self._is_neutral(state, conn)]
@@ -344,7 +344,7 @@ class Oracle(Transitions):
                 if any(self._is_late(self._next_cause(twin, conn), now) for conn in puts):
                     self._expected.append("a reply to put")
                     continue
-                # Of other puts, replies will tell the ids.
+                # Of other puts, replies will reveal the ids.
                 handled = [conn for conn in conns if conn not in puts]
                 frontier.states += self._after(twin, alarms, handled, now)
         return False

@@ -52,7 +52,7 @@ class _Ids:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._told: set[int] = set()
+        self._bound: set[int] = set()
         self._new: dict[int, int] = {}
 
     def bound(self, got: Reply, seen: Reply) -> Reply:
@@ -61,11 +61,11 @@ class _Ids:
             return got
         mine, theirs = int(got.args[0]), int(seen.args[0])
         mine = self._new.get(mine, mine)
-        if mine != theirs and mine not in self._told and theirs not in self._model.jobs:
+        if mine != theirs and mine not in self._bound and theirs not in self._model.jobs:
             if mine in self._model.jobs:
                 rename(self._model, mine, theirs)
             self._new[mine] = mine = theirs
-        self._told.add(mine)
+        self._bound.add(mine)
         return got._replace(args=(mine, *got.args[1:]))
 
 

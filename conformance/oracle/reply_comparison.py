@@ -64,10 +64,10 @@ class Before(NamedTuple):
 
     @classmethod
     def of(cls, stats: Mapping[str, str], tubes: Iterable[str], settling: str) -> Self:
-        """Return the leftovers that statistics tell to one of two clients of ours."""
+        """Return the leftovers that statistics show while two clients of ours are connected."""
         jobs = {key: int(stats[key]) for key in _QUEUES if stats.get(key, "").isdecimal()}
-        told = stats.get("current-connections", "")
-        clients = max(int(told) - 2, 0) if told.isdecimal() else 0
+        connections = stats.get("current-connections", "")
+        clients = max(int(connections) - 2, 0) if connections.isdecimal() else 0
         left = {key: n for key, n in jobs.items() if n}
         return cls(frozenset(tubes), left, clients, settling=settling)
 
@@ -94,10 +94,10 @@ class Before(NamedTuple):
         if self.floors is None:
             return
         for key, value in mine.items():
-            told = theirs.get(key, "")
+            observed = theirs.get(key, "")
             counts = key in _COUNTERS or key.startswith("cmd-")
-            if counts and value.isdecimal() and told.isdecimal():
-                self.floors[mine.get("name", ""), key] = int(told) - int(value)
+            if counts and value.isdecimal() and observed.isdecimal():
+                self.floors[mine.get("name", ""), key] = int(observed) - int(value)
 
     def explains(self, key: str, mine: str, theirs: str, of_all: bool) -> bool:
         """Tell whether the leftovers explain that a value of statistics is higher.
@@ -161,13 +161,13 @@ def difference(
     mine, theirs = given.body or b"", observed.body or b""
     try:
         if mine.startswith(b"---\n- "):
-            expected, told = sorted(yamlish.names(mine)), sorted(yamlish.names(theirs))
+            expected, listed = sorted(yamlish.names(mine)), sorted(yamlish.names(theirs))
             known = (before.tubes | free) - {*expected}
             # Others may have tubes as well.
             exact = alone or (before.floors is not None and ANY_TUBE not in free)
-            if exact and expected != [name for name in told if name not in known]:
-                return f"OK with {', '.join(expected)}", f"OK with {', '.join(told)}"
-            missing = set(expected) - set(told)
+            if exact and expected != [name for name in listed if name not in known]:
+                return f"OK with {', '.join(expected)}", f"OK with {', '.join(listed)}"
+            missing = set(expected) - set(listed)
             return (f"OK with {min(missing)}", str(observed)) if missing else None
         if not free and before.floors is None and _is_alike(mine, theirs, alone, fresh):
             return None
@@ -179,10 +179,10 @@ def difference(
 
 def _is_alike(mine: bytes, theirs: bytes, alone: bool, fresh: bool) -> bool:
     """Tell whether the lines that differ say the same; faster than to compare all."""
-    expected, told = mine.split(b"\n"), theirs.split(b"\n")
-    if len(expected) != len(told):
+    expected, actual = mine.split(b"\n"), theirs.split(b"\n")
+    if len(expected) != len(actual):
         return False
-    unlike = [pair for pair in zip(expected, told, strict=True) if pair[0] != pair[1]]
+    unlike = [pair for pair in zip(expected, actual, strict=True) if pair[0] != pair[1]]
     try:
         few, others = (yamlish.dictionary(b"\n".join(lines)) for lines in zip(*unlike, strict=True))
     except ValueError:

@@ -43,14 +43,14 @@ def decided(options: Sequence[T]) -> T:
 
 
 def guess(options: Sequence[T]) -> T:
-    """Return the first of several ids, as the reply will tell the right one, or the only option."""
+    """Return the first of several ids, as the reply will reveal the id; or the only option."""
     return options[0] if isinstance(options[0], int) else decided(options)
 
 
-def as_told(reply: Reply, options: Sequence[T]) -> T | None:
+def revealed_choice(reply: Reply, options: Sequence[T]) -> T | None:
     """Return the choice that a reply reveals: a job's id, or a word; None if it reveals none."""
-    told = (reply.word, *reply.args[:1]) if reply.word in NAMING else (reply.word,)
-    return next((option for option in options if option in told), None)
+    values = (reply.word, *reply.args[:1]) if reply.word in NAMING else (reply.word,)
+    return next((option for option in options if option in values), None)
 
 
 class ReplyCause(NamedTuple):
@@ -74,7 +74,7 @@ class State:
         self.since: dict[int, ReplyCause] = {}
         """The cause of the first reply that a client is owed, or was owed last."""
         self.guessed: set[int] = set()
-        """Ids that nobody has told yet."""
+        """Ids that no reply has revealed yet."""
 
     def connect(self, conn: int) -> None:
         """Let a client connect; no time passes, as timers that are due may have fired before."""
@@ -112,9 +112,9 @@ class State:
             return
         guess, id = int(owed.args[0]), int(seen.args[0])
         if guess in self.guessed:
-            self._tell(guess, id)
+            self._give_id(guess, id)
 
-    def _tell(self, guess: int, id: int) -> None:
+    def _give_id(self, guess: int, id: int) -> None:
         """Give a job its id, unless the target has given it to another."""
         if guess != id:
             self.free(id)
@@ -137,7 +137,7 @@ class State:
             if job is None:
                 twin.free(id)
             else:
-                twin._tell(job, id)
+                twin._give_id(job, id)
             yield twin
 
     def free(self, id: int) -> None:
@@ -161,10 +161,10 @@ class State:
         self.guessed.discard(old)
         self.guessed.add(new)
 
-    def branches(self, transition: Transition, told: Reply | None = None) -> Iterator[State]:
+    def branches(self, transition: Transition, reply: Reply | None = None) -> Iterator[State]:
         """Yield the states after a transition, one for each way in which the model may choose.
 
-        ``told``: a reply that tells some of its choices.
+        ``reply``: it reveals some of the choices.
         """
         saved = self.saved()
         decisions: list[list[int]] = [[]]
@@ -172,7 +172,7 @@ class State:
             if not decisions:
                 return
             twin = restored(saved)
-            decider = _Decider(decisions.pop(), told)
+            decider = _Decider(decisions.pop(), reply)
             twin.apply(transition, decider)
             decisions += decider.others()
             yield twin
@@ -234,12 +234,12 @@ def counted_by(model: UnspecifiedModel) -> Counters:
         "cmd-delete": default.deletes,
         "cmd-pause-tube": default.pauses,
     }
-    told = [{key: str(value) for key, value in counts.items()} for counts in (stats, of_default)]
-    return Counters(told[0], told[1], model.next_id)
+    texts = [{key: str(value) for key, value in counts.items()} for counts in (stats, of_default)]
+    return Counters(texts[0], texts[1], model.next_id)
 
 
 def adopt(model: UnspecifiedModel, counters: Counters) -> None:
-    """Let a model have counted what :func:`counted_by` tells."""
+    """Set the counters of a model; see :func:`counted_by`."""
     stats, of_default, model.next_id = counters
     for key, value in stats.items():
         if key.startswith("cmd-"):
@@ -249,7 +249,7 @@ def adopt(model: UnspecifiedModel, counters: Counters) -> None:
     model.total_connections = int(stats["total-connections"])
     (default,) = model.tubes
     default.total_jobs = int(of_default["total-jobs"])
-    # Old profiles do not tell all of them.
+    # Old profiles do not have all of them.
     default.deletes = int(of_default.get("cmd-delete", 0))
     default.pauses = int(of_default.get("cmd-pause-tube", 0))
 
@@ -307,28 +307,28 @@ def is_open(model: UnspecifiedModel, event: object) -> bool:
 
 
 def after(
-    state: State, transition: Transition, only: bool, told: Reply | None = None
+    state: State, transition: Transition, only: bool, reply: Reply | None = None
 ) -> Iterable[State]:
-    """Return the states after a transition; a reply, ``told``, tells some of the model's choices.
+    """Return the states after a transition; ``reply`` reveals some of the model's choices.
 
     ``only``: nothing else may come next, nor have come before, and the model is not thought to
     choose; raises :class:`Undecided` if it does.
     """
     # A job that becomes ready may go to one of several clients that wait.
     if not only or waiting(state.model) > 1:
-        return state.branches(transition, told)
-    state.apply(transition, decided if told is None else _Decider((), told, sure=True))
+        return state.branches(transition, reply)
+    state.apply(transition, decided if reply is None else _Decider((), reply, sure=True))
     return (state,)
 
 
-def take_id(state: State, conn: int, told: Reply | None) -> None:
+def take_id(state: State, conn: int, inserted: Reply | None) -> None:
     """Let a job have the id that the target gives it, or one that it may have given."""
     model = state.model
     incoming = model.connections[conn].incoming
     if incoming is None:
         return
-    id = incoming.id if told is None else int(told.args[0])
-    if told is not None:
+    id = incoming.id if inserted is None else int(inserted.args[0])
+    if inserted is not None:
         state.free(id)
     if id in model.jobs:
         id = max(*model.jobs, model.next_id)
@@ -341,12 +341,12 @@ def take_id(state: State, conn: int, told: Reply | None) -> None:
         if other.id == id:
             other.id = incoming.id
     incoming.id = id
-    if told is None:
+    if inserted is None:
         state.guessed.add(id)
     following = max([id, *(other.id for other in others)]) + 1
     if following > model.next_id:
         model.next_id = following
-    elif told is not None and following < model.next_id:
+    elif inserted is not None and following < model.next_id:
         # The target's ids are smaller than was guessed.
         model.next_id = max([following - 1, *model.jobs]) + 1
 
@@ -366,21 +366,21 @@ def _visible(job: Job) -> tuple[object, ...]:
 
 
 class _Decider:
-    """An answer to the model's choices: as a reply tells, or from a list, then the first option.
+    """An answer to the model's choices: from a reply, or from a list, then the first option.
 
     It notes how many options there were. ``sure``: it raises :class:`Undecided` instead.
     """
 
-    def __init__(self, decisions: Sequence[int], told: Reply | None, sure: bool = False) -> None:
+    def __init__(self, decisions: Sequence[int], reply: Reply | None, sure: bool = False) -> None:
         self._decisions = decisions
-        self._told = told
+        self._reply = reply
         self._sure = sure
         self.sizes: list[int] = []
 
     def __call__(self, options: Sequence[Any]) -> Any:
-        seen = None if self._told is None else as_told(self._told, options)
-        if seen is not None:
-            return seen
+        choice = None if self._reply is None else revealed_choice(self._reply, options)
+        if choice is not None:
+            return choice
         if self._sure:
             # Whichever id it is, the reply is another.
             return guess(options)

@@ -302,19 +302,21 @@ class Transitions:
                 # The safety margin may have begun between sending and receiving, or hardly.
                 if item.at - self.lateness <= edge:
                     times = [min(item.at, edge - 1), max(item.at, edge)]
-        told = seen = None
+        inserted = seen = None
         if conn == asked and reply is not None:
-            told = reply if reply.word == "INSERTED" else None
-            # The reply tells what was chosen, unless ids are guessed.
+            inserted = reply if reply.word == "INSERTED" else None
+            # The reply reveals the choices, unless ids are guessed.
             seen = reply if state.guessed.isdisjoint(state.model.jobs) else None
         only &= self.hasty and not self.may_choose(state.model, conn, item.event, seen is None)
         for at in times:
-            yield from after(state, partial(self._handle, conn, item, at, told=told), only, seen)
+            yield from after(
+                state, partial(self._handle, conn, item, at, inserted=inserted), only, seen
+            )
 
     def may_choose(
-        self, model: UnspecifiedModel, conn: int, event: Event | Open, untold: bool
+        self, model: UnspecifiedModel, conn: int, event: Event | Open, unrevealed: bool
     ) -> bool:
-        """Return whether the model may have to choose; ``untold``: no reply tells what it chose.
+        """Return whether the model may have to choose; ``unrevealed``: no reply shows its choice.
 
         This is a hint: other choices are noticed when the model asks.
         """
@@ -326,7 +328,7 @@ class Transitions:
         verb = event.verb if isinstance(event, Command) else ""
         if verb in _TAKE_SOONEST:
             return has_tie(model, conn)
-        return verb in _TAKE_NEXT and untold and not self.profile.first_in_first_out
+        return verb in _TAKE_NEXT and unrevealed and not self.profile.first_in_first_out
 
     def _lose(self, conn: int, cause: ReplyCause, at: int, state: State) -> list[Output]:
         """End a connection, with the requests that were sent on it."""
@@ -336,14 +338,14 @@ class Transitions:
 
     @staticmethod
     def _handle(
-        conn: int, item: Item, at: int, state: State, told: Reply | None = None
+        conn: int, item: Item, at: int, state: State, inserted: Reply | None = None
     ) -> list[Output]:
-        """Let an item be handled; ``told`` tells the id that the target may give a job."""
+        """Let an item be handled; ``inserted`` has the id that the target may give a job."""
         assert not isinstance(item.event, Open)
         state.done[conn] += 1
         state.cause = ReplyCause(item.at)
         if isinstance(item.event, Body):
-            take_id(state, conn, told)
+            take_id(state, conn, inserted)
         return state.model.handle(item.event, at, conn)
 
 

@@ -80,15 +80,15 @@ _STRAY = re.compile(rb"\r(?!\n)")
 
 
 @cache
-def _untold(commands: frozenset[str], added: tuple[Added, ...]) -> tuple[bytes, ...]:
+def _undescribed(commands: frozenset[str], added: tuple[Added, ...]) -> tuple[bytes, ...]:
     """Return the commands that a profile does not describe: later ones, and a fork's own."""
     later = (verb for verb in VERBS if verb not in commands)
     return tuple(verb.encode() for verb in (*later, *(one.verb for one in added)))
 
 
-def _is_untold(line: bytes, profile: Profile) -> bool:
+def _is_undescribed(line: bytes, profile: Profile) -> bool:
     """Return whether a line is a command that the profile does not describe."""
-    if not line.startswith(_untold(profile.commands, profile.dialect.added)):
+    if not line.startswith(_undescribed(profile.commands, profile.dialect.added)):
         return False
     first = line.partition(b"\r\n")[0].replace(b"%d", b"1")
     # Another command may begin with its name.
@@ -103,7 +103,7 @@ def _is_harmless(line: bytes, profile: Profile) -> bool:
 
 def is_free(line: bytes, profile: Profile) -> bool:
     """Return whether the text says nothing of a line, so that to send it would show nothing."""
-    if _is_untold(line, profile):
+    if _is_undescribed(line, profile):
         return True
     if _MORE_THAN_QUIT.match(line):
         return True
@@ -280,7 +280,7 @@ def _hold(number: int) -> int:
 def _plain(line: bytes, fit: Callable[[int], int]) -> bytes:
     """Return a line with each argument cut to the number at its beginning, as some servers read it.
 
-    ``fit`` makes the last number one of 32 bits: a time, of which old texts tell no limit.
+    ``fit`` makes the last number one of 32 bits: a time, for which old texts give no limit.
     """
     word, *arguments = line.split()[:6] or [b""]
     arguments = [_SIGN.sub(b"", argument) for argument in arguments]

@@ -3,8 +3,8 @@
 Any time may have passed before each message. All that matters is whether a timer of the
 conversation has ended by then. So a violation is looked for where no time has passed; then time is
 let pass, of a length that ends some timer, one pause after the other, where that explains more of
-the conversation. What is left is told as a violation: only two pauses that explain nothing one by
-one might explain it together.
+the conversation. What is left is a violation: only two pauses that explain nothing one by one might
+explain it together.
 """
 
 from __future__ import annotations

@@ -71,11 +71,11 @@ class UnspecifiedModel(Model):
         self.reborn: set[str] = set()
         """Tubes that may be older ones, which have not gone yet, and have their counters."""
         self.refused: set[int] = set()
-        """Clients that were told that a body is too big before it came."""
+        """Clients that got JOB_TOO_BIG before the body arrived."""
         self.keeps_places = profile.keeps_places
         """A job that comes back does so to its old place among those of its priority."""
         self.has_guessed = False
-        """Set once a choice was made that no reply need have told since."""
+        """Set after a choice that no reply need have revealed since."""
         self.was_used = False
         """Tubes may be older than the conversation; but no tube of the suite's own is."""
         self._kicked = 0
@@ -247,7 +247,7 @@ class UnspecifiedModel(Model):
             return
         super()._end_put(conn, body)
         if not body.is_ended:
-            # Of two errors, the text does not say which is told.
+            # The text does not say which of two errors is reported.
             id, reply = self._outputs[-1]
             assert isinstance(reply, Reply)
             self._outputs[-1] = id, _loose(reply, _NO_END)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from conformance.oracle.invariants import GIVES_UP, Ledger, NotReleased, Told
+from conformance.oracle.invariants import GIVES_UP, Ledger, NotReleased, ReceivedReply
 from conformance.oracle.linearizability import ConcurrentHistory, Misplaced
 from conformance.oracle.violation import NOTHING, THE_END, UNASKED, Violation
 from conformance.random_testing.concurrent_client import ConcurrentClient
@@ -254,7 +254,7 @@ class ConcurrentClients:
         given_up = client.leaving or any(
             later.job == job and later.verb in GIVES_UP for later in client.asked
         )
-        self._ledger.hears(Told(client.name, asked, reply, now, mark, given_up))
+        self._ledger.hears(ReceivedReply(client.name, asked, reply, now, mark, given_up))
         if reply.word == "INSERTED":
             self._requests.known.append(job)
         elif reply.word == "RESERVED":
@@ -311,7 +311,7 @@ class ConcurrentClients:
                 self._history.explain()
                 return
             except Misplaced:
-                # It is told at the end.
+                # It is reported at the end.
                 return
             except Violation:
                 # What they must get may still be on its way.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from conformance.oracle.invariants import Ledger, SentCommand, Told
+from conformance.oracle.invariants import Ledger, ReceivedReply, SentCommand
 from conformance.oracle.violation import Violation
 from reference_server.wire import (
     DELETED,
@@ -35,7 +35,7 @@ class _Book:
 
     def hears(self, client: str, asked: SentCommand, reply: Reply, given_up: bool = False) -> None:
         self.now += 1
-        self.ledger.hears(Told(client, asked, reply, self.now, 0, given_up))
+        self.ledger.hears(ReceivedReply(client, asked, reply, self.now, 0, given_up))
 
     def does(self, client: str, verb: str, reply: Reply, job: int = 0, pri: int = 0) -> None:
         self.hears(client, self.asks(client, verb, job, pri), reply)
