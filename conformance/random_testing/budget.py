@@ -103,7 +103,7 @@ class Budget:
         cost = self.round_trip * round_trips * count / SHARE
         return most if cost * most <= self.seconds else max(int(self.seconds / cost), LEAST)
 
-    def told(self, count: int, kind: str) -> str:
+    def shortfall(self, count: int, kind: str) -> str:
         """Return how many of so many conversations fitted in, empty if all did."""
         if self.begun >= count:
             return ""
@@ -111,10 +111,10 @@ class Budget:
 
     def reached(self, count: int, kind: str) -> str:
         """Return the same; raises Inconclusive if what fitted in says nothing."""
-        told = self.told(count, kind)
+        shortfall = self.shortfall(count, kind)
         if not self.is_enough(count):
-            raise Inconclusive(f"reached only {told}")
-        return told
+            raise Inconclusive(f"reached only {shortfall}")
+        return shortfall
 
     def is_enough(self, count: int) -> bool:
         """Return whether what fitted in says anything."""

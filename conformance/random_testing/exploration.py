@@ -63,7 +63,7 @@ class Exploration:
     undecided: int = 0
     """Conversations that were given up, as too many states were possible."""
     health: list[str] = field(default_factory=list)
-    """Resources that the target was seen to take more and more of: told, and no verdict."""
+    """Resources that the target used more and more of: reported, and no verdict."""
     worlds: list[WorldRecord] = field(default_factory=list)
     """The small worlds that were looked at."""
     plain: bool = False
@@ -84,27 +84,28 @@ class Exploration:
 
         Raises Inconclusive if few are left.
         """
-        told = [self.budget.told(count, kind)]
+        parts = [self.budget.shortfall(count, kind)]
         reached = min(count, self.budget.begun)
         if self.undecided:
-            told.append(f"{self.undecided} of {reached} were not decided, as too much was possible")
-        said = "; ".join(filter(None, told))
+            parts.append(
+                f"{self.undecided} of {reached} were not decided, as too much was possible"
+            )
+        said = "; ".join(filter(None, parts))
         if not self.budget.is_enough(count):
             raise Inconclusive(f"reached only {said}")
         if self.undecided > reached // 2:
             raise Inconclusive(said)
         return said
 
-    def told_of_transitions(self) -> str:
+    def transition_shortfall(self) -> str:
         """Return how many transitions of small worlds were taken, empty if all were.
 
         Raises Inconclusive if there is no world of which all were.
         """
-        told = f"{transitions(self.worlds)} of {counted(len(self.worlds), 'small world')}"
-
+        reached = f"{transitions(self.worlds)} of {counted(len(self.worlds), 'small world')}"
         if not any(world.taken == world.transitions for world in self.worlds):
-            raise Inconclusive(f"reached only {told}")
-        return told if any(world.taken < world.transitions for world in self.worlds) else ""
+            raise Inconclusive(f"reached only {reached}")
+        return reached if any(world.taken < world.transitions for world in self.worlds) else ""
 
     def session(self, target: Target) -> Session:
         """Return a new conversation with a target; raises NotTestable if others may use it, too."""
@@ -186,10 +187,10 @@ class Exploration:
         Raises Deviation, the worst that was found; ``transcript`` then shows it.
         """
         loose = self._again(target, transcript, earlier)
-        told = ""
+        result = ""
         for self.plain in (False, True):
             try:
-                told = make_up()
+                result = make_up()
                 break
             except Deviation as deviation:
                 loose = self._worst(loose, deviation, transcript)
@@ -198,11 +199,11 @@ class Exploration:
                     raise
         self.plain = False
         if loose is None:
-            return "; ".join(filter(None, (told, self._told_of_kept())))
+            return "; ".join(filter(None, (result, self._skipped_findings())))
         worst, transcript.entries[:] = loose
         raise worst
 
-    def _told_of_kept(self) -> str:
+    def _skipped_findings(self) -> str:
         if not self.left_out:
             return ""
         findings = counted(self.left_out, "kept finding")

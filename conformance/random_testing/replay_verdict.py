@@ -46,10 +46,10 @@ def replayed(
         session.play(program)
     except Violation as violation:
         seen = Counterexample(program, told(violation, target), session.transcript)
-        return _told(target, profile, seen)
+        return _judged(target, profile, seen)
     except OSError as error:
         seen = Counterexample(program, lost(error, session), session.transcript)
-        return _told(target, profile, seen)
+        return _judged(target, profile, seen)
     finally:
         session.abandon()
         if not target.exclusive:
@@ -60,7 +60,7 @@ def replayed(
     return shown, None
 
 
-def _told(target: Target, profile: Profile, seen: Counterexample) -> tuple[Transcript, Finding]:
+def _judged(target: Target, profile: Profile, seen: Counterexample) -> tuple[Transcript, Finding]:
     """Return a violation, without the lines that are open if that is possible."""
     if target.exclusive:
         # Where others are, it is not done again and again.

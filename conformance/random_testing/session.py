@@ -76,7 +76,7 @@ class Session:
         # The attendant, or the connection that moves the clock, is counted and uses default.
         found = counted(target, profile)
         known = None if found.jobs or plain else found.known
-        # Nothing tells when it notices that a client has gone.
+        # When it notices that a client has gone is unknown.
         self.judge = Judge(found.profile, late, known, found.fresh, lenient, found.before, late)
         traffic.judge = self.judge
         self._leftovers = Leftovers(found.taken, found.jobs, self.judge.model.next_id)
@@ -385,8 +385,8 @@ class Session:
             self.ask(number, b"list-tubes\r\n", apart=True)
             self.flush()
             reply = self._traffic.unforeseen
-            told = reply.body or b"" if reply else b""
-            if not self.judge.oracle.gone() & {*yamlish.names(told)}:
+            listed = reply.body or b"" if reply else b""
+            if not self.judge.oracle.gone() & {*yamlish.names(listed)}:
                 break
             self._traffic.poll(STEP)
             if self.target.clock.movable:

@@ -76,7 +76,7 @@ class Reducer:
         hastily = _Pace(minimise, haste, max(TRY, 2 * haste), firmly)
         smaller = self._reduced(found, hastily)
         if smaller is None:
-            # It may depend on all that the target was told before.
+            # It may depend on all that was sent to the target before.
             smaller = self._reduced(found, hastily._replace(anew=True)) or found
         return (
             self._reduced(smaller, _Pace(without_steps, self._short, LONG_TRY, firmly)) or smaller

@@ -124,7 +124,7 @@ class _SnapshotClient:
         """Return the tubes besides that in which all clients begin, as far as they can be read."""
         listed = self._ask(b"list-tubes").body or b""
         with contextlib.suppress(ValueError):
-            # What is wrong with the list is told where it is tested.
+            # The tests of list-tubes report an invalid list.
             return frozenset(yamlish.names(listed)) - {"default"}
         return frozenset()
 
@@ -156,8 +156,8 @@ def _await_tubes(client: _SnapshotClient, clock: TargetClock, limits: Limits) ->
 
 def _jobs(stats: Mapping[str, str]) -> int:
     """Return the number of jobs in statistics."""
-    told = (stats.get(f"current-jobs-{state.value}", "") for state in JobState)
-    return sum(int(count) for count in told if count.isdecimal())
+    counts = (stats.get(f"current-jobs-{state.value}", "") for state in JobState)
+    return sum(int(count) for count in counts if count.isdecimal())
 
 
 def _limited(profile: Profile, stats: Mapping[str, str]) -> Profile:
@@ -175,7 +175,7 @@ def _is_complete(
     """Tell whether statistics have all keys that :meth:`Oracle.adopt` needs."""
     needed = [counters.get(key, "") for key in ("total-jobs", "job-timeouts", "total-connections")]
     of_tube = {"total-jobs", "cmd-delete", "cmd-pause-tube"} if profile.has_tubes else set()
-    told = {key for key in of_tube if f"stats-tube.{key}" not in profile.lacks}
-    needed += [of_default.get(key, "") for key in told]
+    reported = {key for key in of_tube if f"stats-tube.{key}" not in profile.lacks}
+    needed += [of_default.get(key, "") for key in reported]
     needed += [value for key, value in counters.items() if key.startswith("cmd-")]
     return all(value.isdecimal() for value in needed)

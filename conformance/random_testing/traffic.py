@@ -55,8 +55,8 @@ class ClientTraffic:
     """The clients of a conversation by their numbers, and what goes over their connections.
 
     ``tags`` learn the ids of jobs. ``timeout``: the seconds that a reply may take. ``unforeseen``:
-    the last reply that was not certain before it came. ``judge`` is set once the target has told
-    what it has counted, which the connection that attends to it is part of. Where bytes are judged,
+    the last reply that was not certain before it came. ``judge`` is set once the target has
+    reported its counters, which include the connection that attends to it. Where bytes are judged,
     :class:`Violation` is raised, with the position in the transcript, or Inconclusive.
     """
 
@@ -202,7 +202,7 @@ class ClientTraffic:
         if not hasty:
             self.hear()
             if not self.judge.is_answered(client.conn):
-                # No reply tells that the target has read it.
+                # No reply shows that the target has read it.
                 self.settle()
                 self.hear()
 

@@ -71,10 +71,10 @@ def test_what_is_refused_is_no_job_and_what_is_not_is_one(
         pass
     shortage.are_there(client)
     there = _jobs(connect()) - before
-    told = len(shortage.jobs)
-    if not told <= there <= told + shortage.unclear:
+    inserted = len(shortage.jobs)
+    if not inserted <= there <= inserted + shortage.unclear:
         raise Deviation(
-            f"{told} jobs after {shortage.refused} puts were answered OUT_OF_MEMORY",
+            f"{inserted} jobs after {shortage.refused} puts were answered OUT_OF_MEMORY",
             f"{there} jobs",
         )
 
@@ -108,12 +108,12 @@ def test_a_released_job_is_in_the_state_that_was_told(
     with before_shortage():
         jobs = [client.put_and_reserve() for _ in range(MANY)]
     with short_of_memory(own_server, client, resources, lack):
-        told = {
+        answers = {
             job: reply_in_need(client, client.send(f"release {job} 5 0"), "RELEASED", "BURIED").word
             for job in jobs
         }
     states = {"RELEASED": "ready", "BURIED": "buried"}
-    for job, word in told.items():
+    for job, word in answers.items():
         client.job_is(job, **({"state": states[word]} if word in states else {"id": job}))
 
 
@@ -132,9 +132,9 @@ def test_as_many_jobs_are_kicked_as_was_told(
         before = client.stats().number("current-jobs-buried")
     with short_of_memory(own_server, client, resources, lack) as shortage:
         kick = client.send(f"kick {MANY}")
-        told = reply_in_need(client, kick, "KICKED")
+        reply = reply_in_need(client, kick, "KICKED")
     left = client.stats().number("current-jobs-buried") - len(shortage.buried)
-    if told.word == "KICKED":
+    if reply.word == "KICKED":
         kick.expect(KICKED_COUNT(before - left))
 
 
@@ -349,7 +349,7 @@ def test_of_many_jobs_none_is_lost_when_no_more_are_taken(
     if "ready" in client.profile.deletes:
         client.says([(f"delete {job}", DELETED) for job in jobs])
     shortage.are_there(client)
-    return budget.told(parts, f"times {PART} jobs")
+    return budget.shortfall(parts, f"times {PART} jobs")
 
 
 @requirement(

@@ -29,7 +29,7 @@ TIMES = 300
 TIMEOUTS = 260
 """Times that a job times out."""
 SOME = 25
-"""Times after which it is looked what the statistics tell, and what time it is."""
+"""Times after which the statistics and the time are checked."""
 OWN = 250
 """Commands of ours, at most, until there are new statistics of a server that keeps them."""
 SECONDS = 0.6
@@ -108,7 +108,7 @@ def test_a_job_times_out_again_and_again(
         if (number + 1) % SOME == 0:
             assert other.stats_job(job)["timeouts"] == str(number + 1)
     assert other.stats_job(job)["timeouts"] == str(budget.begun)
-    return budget.told(TIMEOUTS, "timeouts")
+    return budget.shortfall(TIMEOUTS, "timeouts")
 
 
 @requirement(

@@ -48,6 +48,6 @@ def test_any_transition(server: Target, transcript: Transcript, exploration: Exp
                     raise visit.deviation(found, transcript) from found.violation
         # A tour that ran out of time leaves a pause of default.
         exploration.restart(server)
-        return exploration.told_of_transitions()
+        return exploration.transition_shortfall()
 
     return exploration.judge(server, transcript, make_up)

@@ -27,7 +27,7 @@ def test_turns_end_with_the_budget(machine: ThisMachine) -> None:
     for _ in budget.turns(30):
         machine.now += 0.125
     assert budget.begun == 8
-    assert budget.told(30, "programs") == "8 of 30 programs within the budget of 1 s"
+    assert budget.shortfall(30, "programs") == "8 of 30 programs within the budget of 1 s"
 
 
 @pytest.mark.parametrize(("seconds", "begun"), [(1.0, 4), (4.0, 2)])
@@ -54,7 +54,7 @@ def test_a_busy_machine_gets_more_time_but_not_for_ever(machine: ThisMachine) ->
 def test_all_turns_of_a_fast_target_fit_in() -> None:
     budget = Budget(60.0)
     assert list(budget.turns(3)) == [0, 1, 2]
-    assert budget.told(3, "programs") == ""
+    assert budget.shortfall(3, "programs") == ""
 
 
 def test_what_is_found_gets_as_much_time_again_once() -> None:
