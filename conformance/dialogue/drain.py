@@ -14,7 +14,7 @@ from reference_server import wire
 from reference_server.profiles import Profile
 
 
-def is_told(profile: Profile) -> bool:
+def is_documented(profile: Profile) -> bool:
     """Return whether the text of a profile says how a server is put into drain mode."""
     return catalogue()[DRAINING].judged_by(profile.stage).level == "must"
 
@@ -43,7 +43,7 @@ def _drain(server: Target, connect: Connect) -> None:
                 time.sleep(STEP)
     except TargetLost as lost:
         # Where the text names no signal, a server need not expect one, and the system ends it.
-        lost.de_facto = not is_told(server.profile) and lost.fate.signal == named(DRAINS)
+        lost.de_facto = not is_documented(server.profile) and lost.fate.signal == named(DRAINS)
         raise
     if not drains:
         step = Step(OutcomeKind.WRONG_REPLY, "put", (wire.DRAINING.word,))

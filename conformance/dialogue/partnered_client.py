@@ -94,12 +94,14 @@ def _filled(text: str, jobs: Sequence[int]) -> str:
 
 
 def _compare(
-    predicted: Reply, told: Mapping[str, str], command: str, tested: Collection[str]
+    predicted: Reply, observed: Mapping[str, str], command: str, tested: Collection[str]
 ) -> None:
     """Raise Deviation if statistics differ in a value that they should share."""
     for key, value in yamlish.dictionary(predicted.body or b"").items():
-        if key in KEYS and key in told and told[key] != value:
+        if key in KEYS and key in observed and observed[key] != value:
             step = Step(OutcomeKind.WRONG_VALUE, command, subject=key)
-            deviation = Deviation(f"{key} to be {value}", f"{key} is {told[key]}"[:100], step=step)
+            deviation = Deviation(
+                f"{key} to be {value}", f"{key} is {observed[key]}"[:100], step=step
+            )
             deviation.owner = "" if key in tested else key_requirement(command, key)
             raise deviation

@@ -142,8 +142,8 @@ class UsualCommands(ABC):
     @property
     def pong(self) -> Reply:
         """The answer to :attr:`ping`, as long as the connection uses its tube."""
-        told = self._target.profile.neutral == LIST_TUBE_USED
-        return USING(self.tube) if told else NOT_FOUND
+        names_tube = self._target.profile.neutral == LIST_TUBE_USED
+        return USING(self.tube) if names_tube else NOT_FOUND
 
     def is_served(self) -> bool:
         """Return whether the target answers this client."""
@@ -441,30 +441,30 @@ class UsualCommands(ABC):
         return self.observe("list-tubes-watched").names()
 
     def state_of(self, job: int) -> str:
-        """Return the state of a job, as its statistics tell it."""
+        """Return the state of a job, as its statistics report it."""
         return self.stats_job(job)["state"]
 
     def stats_job(self, job: int) -> Statistics:
         """Return the statistics of a job."""
-        return self._told("stats-job", f"{self._target.profile.stats_of_job} {job}")
+        return self._statistics("stats-job", f"{self._target.profile.stats_of_job} {job}")
 
     def job_is(self, job: int, **values: int | str) -> None:
         """Expect these values in the statistics of a job, as far as the profile has such keys.
 
-        Where they have no priority, peek tells it.
+        Where they have no priority, peek reports it.
         """
         profile, stats = self._target.profile, self.stats_job(job)
         for key, value in values.items():
             if key == "pri" and profile.tells_priority:
-                told = str(self.peek(job).reply("FOUND").args[1])
+                actual = str(self.peek(job).reply("FOUND").args[1])
             elif f"stats-job.{key}" not in profile.lacks:
-                told = stats[key]
+                actual = stats[key]
             else:
                 continue
-            if told != str(value):
-                raise Deviation(f"job {job} to have {key} {value}", told[:100])
+            if actual != str(value):
+                raise Deviation(f"job {job} to have {key} {value}", actual[:100])
 
-    def _told(self, command: str, line: str) -> Statistics:
+    def _statistics(self, command: str, line: str) -> Statistics:
         role = self.observation(line)
         if command == "stats-tube":
             # Whether there is such a tube is not what its statistics are about.
@@ -485,7 +485,7 @@ class UsualCommands(ABC):
     def stats_tube(self, tube: str | None = None) -> Statistics:
         """Return the statistics of a tube; its own if none is named."""
         with self._on_a_tube():
-            return self._told("stats-tube", f"stats-tube {tube or self.tube}")
+            return self._statistics("stats-tube", f"stats-tube {tube or self.tube}")
 
     def stats(self) -> Statistics:
         """Return the statistics of the server, not older than this call.
@@ -493,11 +493,11 @@ class UsualCommands(ABC):
         Some servers keep them for a while; that each call counts shows whether they are new. Where
         they never are, nobody waits for it again.
         """
-        first = self._told("stats", "stats")
+        first = self._statistics("stats", "stats")
         tries = round(self._limits.renewal / STALE_STEP)
         renews = self._target.traits.renews_stats
         for _ in range(tries if renews else 1):
-            stats = self._told("stats", "stats")
+            stats = self._statistics("stats", "stats")
             if not renews or stats.get("cmd-stats") != first.get("cmd-stats"):
                 return stats
             self._timeline.renew(STALE_STEP)

@@ -55,8 +55,8 @@ def _path(*of: object, by: ModuleType) -> Path:
 
 def digest(*of: object, by: ModuleType = conformance.small_worlds) -> str:
     """Return the same for the same as long as the model and the package are the same."""
-    told = json.dumps(of, default=_plain)
-    return hashlib.sha256(told.encode() + _sources(by)).hexdigest()[:32]
+    text = json.dumps(of, default=_plain)
+    return hashlib.sha256(text.encode() + _sources(by)).hexdigest()[:32]
 
 
 def _plain(value: Any) -> object:

@@ -63,14 +63,14 @@ class ReplyComparison:
             mine = _JOB.sub(self._renamed, mine)
         if mine == theirs:
             return
-        parts, told = mine.split(_CRLF), theirs.split(_CRLF)
-        if len(parts) != len(told):
+        parts, others = mine.split(_CRLF), theirs.split(_CRLF)
+        if len(parts) != len(others):
             raise DifferentReply
-        for index, (part, other) in enumerate(zip(parts, told, strict=True)):
+        for index, (part, other) in enumerate(zip(parts, others, strict=True)):
             if part == other:
                 continue
             if part.startswith(b"OK "):
-                if other != b"OK %d" % len(told[index + 1]):
+                if other != b"OK %d" % len(others[index + 1]):
                     raise DifferentReply
             elif not (part.startswith(b"---\n") and self._says_the_same(part, other)):
                 raise DifferentReply
@@ -95,10 +95,10 @@ class ReplyComparison:
 
     def _is_alike(self, mine: bytes, theirs: bytes) -> bool:
         """Tell whether two documents say the same, line by line."""
-        expected, told = mine.split(b"\n"), theirs.split(b"\n")
-        if len(expected) != len(told):
+        expected, actual = mine.split(b"\n"), theirs.split(b"\n")
+        if len(expected) != len(actual):
             return self._is_same(mine, theirs)
-        pairs = zip(expected, told, strict=True)
+        pairs = zip(expected, actual, strict=True)
         unlike = [pair for pair in pairs if pair[0] != pair[1] and pair not in self._alike]
         others = {line: other for line, other in unlike if not self._may_differ(mine, line, other)}
         if not others:
@@ -114,10 +114,10 @@ class ReplyComparison:
     def _may_differ(self, document: bytes, mine: bytes, theirs: bytes) -> bool:
         """Tell whether a line differs by what was counted before, or by the time that passes."""
         key, value = mine.partition(b": ")[::2]
-        other, told = theirs.partition(b": ")[::2]
+        other, observed = theirs.partition(b": ")[::2]
         if key == other and _RUNNING.fullmatch(theirs):
             return True
-        if key != other or not told.lstrip(b"-").isdigit():
+        if key != other or not observed.lstrip(b"-").isdigit():
             return False
         if _COUNTER.fullmatch(mine):
             if key == b"cmd-list-tube-used":
@@ -126,10 +126,10 @@ class ReplyComparison:
             of_server = b"\npid: " in document
             if not (of_server or _OF_DEFAULT.match(document)):
                 return False
-            more = int(told) - int(value)
+            more = int(observed) - int(value)
             return not self._alone or self._more.setdefault((of_server, key), more) == more
         passed = TOLERANCE + time.monotonic() - self._begun
-        return bool(_CLOCK.fullmatch(mine)) and abs(int(told) - int(value)) <= passed
+        return bool(_CLOCK.fullmatch(mine)) and abs(int(observed) - int(value)) <= passed
 
     def _is_same(self, mine: bytes, theirs: bytes) -> bool:
         pair = mine, theirs
@@ -163,10 +163,10 @@ def _laid_out(mine: bytes, theirs: bytes) -> bytes:
     if mine.startswith(_LIST):
         return theirs
     try:
-        expected, told = dictionary(mine), dictionary(theirs)
+        expected, actual = dictionary(mine), dictionary(theirs)
         said = [b"---"]
         for line, (key, value) in zip(mine.splitlines()[1:], expected.items(), strict=True):
-            said.append(line if told[key] == value else f"{key}: {told[key]}".encode())
+            said.append(line if actual[key] == value else f"{key}: {actual[key]}".encode())
     except (KeyError, ValueError):
         return theirs
     return b"\n".join((*said, b""))

@@ -13,7 +13,7 @@ from reference_server.state import Client
 class JudgedStage:
     """A target whose conversation is judged; its state is that of the judge's model.
 
-    ``reached`` has the transitions that were taken. Whatever it is told to do raises what a
+    ``reached`` has the transitions that were taken. Its methods raise what a
     :class:`Session` raises.
     """
 

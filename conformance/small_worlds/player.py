@@ -33,7 +33,7 @@ _CRLF = b"\r\n"
 
 
 class TourPlayer:
-    """Plays turns on a target. ``comparison`` tells what may differ from what is written down.
+    """Plays turns on a target. ``comparison`` says what may differ from the recorded tour.
 
     ``own``: the tube that stands for ``HOME`` in what is written down, if any does.
     """
@@ -51,7 +51,7 @@ class TourPlayer:
         self._comparison.begin()
         for turn in turns:
             self._do(turn.steps)
-            # A client that waits may get a job whose id only the reply to its put tells.
+            # A client that waits may get a job whose id only the reply to its put reveals.
             for number, expected in sorted(turn.replies.items(), key=_names_no_job):
                 self._compare(number, expected)
             for number in turn.ended:

@@ -110,7 +110,7 @@ def clean_up(target: Target) -> tuple[int, list[str]]:
 
 
 def tubes_of_runs(target: Target) -> list[str]:
-    """Return the tubes of runs of the suite; none if the target does not tell."""
+    """Return the tubes of runs of the suite; none if the target does not list them."""
     limit = target.limits.clean_up
     with (
         contextlib.suppress(OSError, EOFError, ProtocolError, ValueError),
@@ -157,8 +157,8 @@ class _Broom:
 
     def idle(self, tubes: list[str]) -> list[str]:
         """Return those of some tubes that no client uses or watches."""
-        told = self._say([f"stats-tube {tube}" for tube in tubes])
-        counts = [yamlish.dictionary(reply.body or b"") for reply in told]
+        replies = self._say([f"stats-tube {tube}" for tube in tubes])
+        counts = [yamlish.dictionary(reply.body or b"") for reply in replies]
         return [
             tube
             for tube, stats in zip(tubes, counts, strict=True)
@@ -168,8 +168,8 @@ class _Broom:
     def deletes_first_jobs(self, tubes: Iterable[str]) -> bool:
         """Delete the first job of each kind in each tube; return whether there was any."""
         asked = [line for tube in tubes for line in (f"use {tube}", *_PEEKS)]
-        told = self._say([*asked, "use default"])
-        jobs = [int(reply.args[0]) for reply in told if reply.word == "FOUND"]
+        peeked = self._say([*asked, "use default"])
+        jobs = [int(reply.args[0]) for reply in peeked if reply.word == "FOUND"]
         replies = self._say([f"delete {job}" for job in jobs])
         kept = [j for j, reply in zip(jobs, replies, strict=True) if reply.word == "NOT_FOUND"]
         if kept:

@@ -286,7 +286,7 @@ class Looks:
 
 
 def _is_asleep(pid: int) -> bool:
-    """Tell whether no thread of a process runs or is to run, as far as the system tells."""
+    """Tell whether no thread of a process runs or is to run, as far as the system shows."""
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:

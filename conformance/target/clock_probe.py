@@ -121,8 +121,8 @@ class _Probe:
         return self._dictionary(b"stats")["current-jobs-ready"] != "0"
 
     def _uptime(self) -> int | None:
-        told = self._dictionary(b"stats").get("uptime", "")
-        return int(told) if told.isdecimal() else None
+        seconds = self._dictionary(b"stats").get("uptime", "")
+        return int(seconds) if seconds.isdecimal() else None
 
     def _dictionary(self, line: bytes) -> dict[str, str]:
         return yamlish.dictionary(self._clients.ask(line).body or b"")

@@ -49,17 +49,17 @@ class DialectDraft:
     def text(self, name: str) -> str:
         """Return the file; raises OSError, EOFError, and ProtocolError where it cannot go on."""
         bodies, expected = self._statistics(), _keys_of(self._profile)
-        told = {of: yamlish.dictionary(body) for of, body in bodies.items()}
-        keys = [f"{of}.{key}" for of in told for key in told[of] if key not in expected[of]]
-        gone = [f"{of}.{key}" for of in told for key in expected[of] if key not in told[of]]
-        values = {f"{of}.{key}": value for of in told for key, value in told[of].items()}
+        reported = {of: yamlish.dictionary(body) for of, body in bodies.items()}
+        keys = [f"{of}.{key}" for of in reported for key in reported[of] if key not in expected[of]]
+        gone = [f"{of}.{key}" for of in reported for key in expected[of] if key not in reported[of]]
+        values = {f"{of}.{key}": value for of in reported for key, value in reported[of].items()}
         counted = [key.removeprefix("stats.cmd-") for key in keys if key.startswith("stats.cmd-")]
         missing = list(self._missing())
         gone = [key for key in gone if key.partition("cmd-")[2] not in missing]
         parts: dict[str, Any] = {
             "commands": {verb: {"reason": REASON} for verb in counted if verb not in COMMANDS},
             "without": dict.fromkeys([v for v in missing if v not in NEEDED] + gone, REASON),
-            "limits": dict(self._limits(told.get("stats", {}))),
+            "limits": dict(self._limits(reported.get("stats", {}))),
             "replies": {word: {"text": t, "reason": REASON} for word, t in self._texts()},
             "yaml-quotes": self._quotes(bodies.values()),
             "keys": {key: {"value": _plain(values[key]), "reason": REASON} for key in keys},

@@ -80,12 +80,12 @@ def _expect_end_of_pause(before: bytes, limit: float, clients: ProbeClients) -> 
     if not clients.has_tubes:
         return
     try:
-        told = ask(clients.holder, b"pause-tube %b %b" % (TUBE, before), limit)
+        reply = ask(clients.holder, b"pause-tube %b %b" % (TUBE, before), limit)
     except TimeoutError:
         raise UnsafeClock(PAUSE_UNANSWERED) from None
     except (OSError, EOFError):
         raise UnsafeClock(_PAUSE_FATAL) from None
-    if told.word != "PAUSED":
+    if reply.word != "PAUSED":
         return
     job = clients.put(0)
     clients.waiting.send(b"reserve\r\n")

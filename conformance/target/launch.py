@@ -35,7 +35,7 @@ from reference_server.wire import CRLF
 _TRIES = 5
 _IN_USE = os.strerror(errno.EADDRINUSE).lower().encode()
 _FLAGS, _PF_EXITING = 6, 0x4
-"""Where the system tells of a process that it is exiting, behind its name."""
+"""The field after the name in /proc/PID/stat, and its bit, that show that a process exits."""
 _SAID, _REPORT = 2000, 2**14
 """Bytes of what a server has printed that are shown, and among which a report is looked for."""
 _NEWS = 1_000_000
@@ -48,9 +48,9 @@ _ENDLESS: set[str] = set()
 """Commands of servers that had to be killed: they have no last words."""
 
 
-def with_what_it_said(told: str, said: str) -> str:
+def with_what_it_said(message: str, said: str) -> str:
     """Append the server's own output to a message."""
-    return f"{told}; it said: {said}" if said else told
+    return f"{message}; it said: {said}" if said else message
 
 
 class DidNotStart(LaunchError):
@@ -240,8 +240,8 @@ class Launched:
         """
         self._output.seek(max(self.printed - _REPORT, since))
         said = printable(self._output.read().decode(errors="replace").strip())
-        told = [report.text for report in reports(said)] if said.endswith(ABORTING) else []
-        return told[-1][:_SAID] if told else said[-_SAID:].strip()
+        fatal = [report.text for report in reports(said)] if said.endswith(ABORTING) else []
+        return fatal[-1][:_SAID] if fatal else said[-_SAID:].strip()
 
     def news(self) -> str:
         """Return what the server has printed since this was asked last, neutralised."""

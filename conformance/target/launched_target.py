@@ -34,7 +34,7 @@ from reference_server.profiles import LIST_TUBE_USED, Profile
 from reference_server.wire import CRLF, ProtocolError
 
 HEEDLESS = "heedless"
-"""The configuration of a server that no signal tells when a file becomes too large for a limit."""
+"""The configuration of a server that gets no signal when a file grows beyond its limit."""
 ALLOCATIONS = "allocations"
 """The configuration of a server whose allocations can fail, if libfiu can be loaded into it."""
 _HEEDLESS = (

@@ -19,7 +19,7 @@ class Limits:
     probe: float = 5.0
     """Seconds until it has answered for the first time, and until a connection is open."""
     detection: float = 2.0
-    """Seconds until it has answered what its profile is told from."""
+    """Seconds until it has answered the commands that reveal its profile."""
     reply: float = 5.0
     """Seconds after which a reply that is due is taken to be missing."""
     raced: float = 1.0

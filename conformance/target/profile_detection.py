@@ -34,19 +34,19 @@ def recognise(address: Address, version: str, limit: float) -> tuple[Profile, st
     A server may say any version, or none; one that knows more than its version has is newer. What
     it knows counts more than what it does not know: one that lacks a command is no older server.
     """
-    told = profile_of_version(version)
-    if told is NEWEST:
-        return told, _as_told(told, version)
+    stated = profile_of_version(version)
+    if stated is NEWEST:
+        return stated, _why_stated(stated, version)
     known, missing, stats = _news(address, limit)
     order = list(PROFILES.values())
     oldest = order[0]
     latest = max(known, key=order.index, default=oldest)
-    if told is not None and told is not oldest and order.index(told) >= order.index(latest):
-        return told, _as_told(told, version)
+    if stated is not None and stated is not oldest and order.index(stated) >= order.index(latest):
+        return stated, _why_stated(stated, version)
     if latest is oldest:
         shown = sum(_answers(address, line, words, limit) for line, words in _OF_THE_OLDEST.items())
-        if told is oldest and shown:
-            return told, _as_told(told, version)
+        if stated is oldest and shown:
+            return stated, _why_stated(stated, version)
         if shown < len(_OF_THE_OLDEST):
             return NEWEST, "the newest, as no profile fits: it has no tubes, and is not like 0.6"
     gap = next((profile for profile in missing if order.index(profile) < order.index(latest)), None)
@@ -61,7 +61,7 @@ def recognise(address: Address, version: str, limit: float) -> tuple[Profile, st
     return order[order.index(first) - 1], f"as it has no {name}"
 
 
-def _as_told(profile: Profile, version: str) -> str:
+def _why_stated(profile: Profile, version: str) -> str:
     """Return why a server is judged by its version's profile, and whether that does it justice."""
     number = number_of_version(version)
     if number is None or number >= profile.written:
@@ -164,8 +164,8 @@ def _new_things(
 def quotes_strings(bodies: Iterable[bytes]) -> bool | None:
     """Return whether statistics have strings in quotes; None if none shows it."""
     # What cannot be read shows nothing of how it was meant.
-    told = [body for body in bodies if _keys(body)]
-    begins = [match[1] for body in told for match in _STRING.finditer(body)]
+    readable = [body for body in bodies if _keys(body)]
+    begins = [match[1] for body in readable for match in _STRING.finditer(body)]
     return b'"' in begins if begins else None
 
 

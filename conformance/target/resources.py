@@ -35,7 +35,7 @@ else:
     }
 
 Note = Callable[[bytes], object]
-"""It is told what is limited."""
+"""Records an event of the server, which is shown in the transcript."""
 _FEW = (
     *(sys.executable, "-ISc"),
     "import os, resource, sys; number = int(sys.argv[1]);"
@@ -97,19 +97,19 @@ class Resources:
 
     def cpu_time(self) -> CpuTime:
         """Return the CPU time that the server used, and waited for; raises NotTestable."""
-        told = session(self._pid).read()
-        if not told.ran:
+        time = session(self._pid).read()
+        if not time.ran:
             raise NotTestable("needs a system that reports the CPU time of threads in schedstat")
-        return told
+        return time
 
     def written(self) -> int:
         """Return the bytes that the server has written so far, anywhere; 0 if unknown."""
-        told = 0
+        count = 0
         for folder in self._folders():
             with contextlib.suppress(OSError):
                 match = re.search(r"^wchar: (\d+)$", (folder / "io").read_text(), re.MULTILINE)
-                told += int(match[1]) if match else 0
-        return told
+                count += int(match[1]) if match else 0
+        return count
 
     def keeps_alive(self, client: int, server: int) -> bool | None:
         """Return whether the system looks for it after an idle client; None if it cannot be seen.
@@ -238,17 +238,17 @@ class Resources:
 
 
 def _bytes(folder: Path, key: str) -> int:
-    told = re.search(rf"^{key}:\s+(\d+) kB$", (folder / "status").read_text(), re.MULTILINE)
-    return int(told[1]) * 1024 if told else 0
+    match = re.search(rf"^{key}:\s+(\d+) kB$", (folder / "status").read_text(), re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
 
 
 def _anonymous(folder: Path) -> int:
     """Return what a process has in memory of its own; VmRSS may lag behind by some pages."""
     try:
-        told = (folder / "smaps_rollup").read_text()
+        sizes = (folder / "smaps_rollup").read_text()
     except OSError:
         return _bytes(folder, _RESIDENT)
-    match = re.search(r"^Anonymous:\s+(\d+) kB$", told, re.MULTILINE)
+    match = re.search(r"^Anonymous:\s+(\d+) kB$", sizes, re.MULTILINE)
     return int(match[1]) * 1024 if match else 0
 
 

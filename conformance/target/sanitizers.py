@@ -21,7 +21,7 @@ _HEAD = re.compile(
     r"|(?:panic|fatal error): .*"
 )
 _LONG = re.compile(r"Sanitizer: |DATA RACE")
-"""The rest behind such a line, up to one that tells that it is over."""
+"""The rest behind such a line, up to the line that ends the report."""
 _OVER = re.compile(r"SUMMARY: |=+$")
 _FOLLOWS = re.compile(r"\s|#\d|goroutine |(?:\S+:\d+: )?note: |stack backtrace:|\S+\(.*\)$")
 _FRAME = re.compile(r"^ *#\d+ (?:0x[0-9a-f]+ )?(?:in )?([^\s(]+)|^ +(\S+)\(.*\)$", re.MULTILINE)

@@ -16,7 +16,7 @@ from conformance.verdict import NotTestable
 _ESTABLISHED, _LISTENS = "01", "0A"
 _SELF = Path("/proc/self")
 _USER, _SYSTEM = 11, 12
-"""Where the system tells of the CPU time of a process, behind its name."""
+"""The fields after the name in /proc/PID/stat that hold the CPU time of a process."""
 
 
 class ServerProcess(NamedTuple):
@@ -27,8 +27,8 @@ class ServerProcess(NamedTuple):
     @property
     def numbers(self) -> list[int]:
         """Its ids: where it runs in a container, it knows itself by another one."""
-        told = re.search(r"^NSpid:((?:\s+\d+)+)$", self._read("status"), re.MULTILINE)
-        return [int(self.folder.name), *(map(int, told[1].split()) if told else ())]
+        match = re.search(r"^NSpid:((?:\s+\d+)+)$", self._read("status"), re.MULTILINE)
+        return [int(self.folder.name), *(map(int, match[1].split()) if match else ())]
 
     @property
     def cpu(self) -> dict[str, float]:
@@ -52,7 +52,7 @@ class ServerProcess(NamedTuple):
         }
 
     def _own(self, name: str) -> str | None:
-        """Return something that it may have of its own; None if the system does not tell."""
+        """Return something that it may have of its own; None if the system does not show it."""
         with contextlib.suppress(OSError):
             file = self.folder / name
             return str(file.readlink()) if file.is_symlink() else file.read_text()
@@ -107,7 +107,7 @@ def _listeners(
 
 
 class _Kind(Enum):
-    """The sockets of a process that tell what it is."""
+    """The sockets of a process that show its role."""
 
     LISTENS = "listens at the address"
     FORWARDS = "is connected to another server"

@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 SEEN = 4
-"""By how much starvation may be more than what is seen of it: not every system tells all."""
+"""By how much starvation may be more than what is seen of it: not every system shows all."""
 _PROC = Path("/proc")
 _NAP, _PROMPT = 0.01, 0.002
 """Seconds for which the watch sleeps, and by which it is always woken up too late."""
 _IDLE, _TICKS = slice(3, 5), os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
-"""The columns of ``/proc/stat`` that tell of an idle CPU, and their parts of a second."""
+"""The columns of ``/proc/stat`` that count idle time, and their parts of a second."""
 _SHARES = (
     (Path("/sys/fs/cgroup/cpu.stat"), "throttled_usec", 1e6),
     (Path("/sys/fs/cgroup/cpu/cpu.stat"), "throttled_time", 1e9),
 )
-"""The files in which control groups of either version tell of CPU time that was kept back."""
+"""The files in which control groups of either version report throttled CPU time."""
 _STEP = 0.1
 """Seconds after which it is looked again whether somebody who is waited for needs the time."""
 
@@ -56,13 +56,13 @@ class Meter:
         self._ended = CpuTime()
 
     def read(self) -> CpuTime:
-        """Return the CPU time up to now; nothing if the system does not tell it."""
+        """Return the CPU time up to now; nothing if the system does not report it."""
         with self._lock:
-            told = {thread: time for thread in self._threads() if (time := _told(thread))}
-            gone = [time for thread, time in self._last.items() if thread not in told]
+            times = {thread: time for thread in self._threads() if (time := _cpu_time(thread))}
+            gone = [time for thread, time in self._last.items() if thread not in times]
             self._ended = _sum([self._ended, *gone])
-            self._last = told
-            return _sum([self._ended, *told.values()])
+            self._last = times
+            return _sum([self._ended, *times.values()])
 
 
 def _sum(times: Iterable[CpuTime]) -> CpuTime:
@@ -70,7 +70,7 @@ def _sum(times: Iterable[CpuTime]) -> CpuTime:
     return CpuTime(sum(ran), sum(waited))
 
 
-def _told(thread: Path) -> CpuTime | None:
+def _cpu_time(thread: Path) -> CpuTime | None:
     try:
         ran, waited, *_ = (thread / "schedstat").read_text().split()
     except (OSError, ValueError):
@@ -154,8 +154,8 @@ def _throttled() -> float:
     """Return the seconds for which our container has been kept from CPUs; 0 if it is not."""
     for file, key, unit in _SHARES:
         with contextlib.suppress(OSError, ValueError, KeyError):
-            told = dict(line.split(maxsplit=1) for line in file.read_text().splitlines())
-            return int(told[key]) / unit
+            fields = dict(line.split(maxsplit=1) for line in file.read_text().splitlines())
+            return int(fields[key]) / unit
     return 0.0
 
 
@@ -215,12 +215,12 @@ class Starved(NamedTuple):
         return self.own + self.target
 
     def __str__(self) -> str:
-        told = f"this process waited {self.own:.1f} s of {self.of:.1f} s for a CPU"
+        sentence = f"this process waited {self.own:.1f} s of {self.of:.1f} s for a CPU"
         if self.target < 0.05:
-            return told
+            return sentence
         # Several of its threads may have waited at the same time.
         target = min(self.target, self.target_of)
-        return f"{told}, the target {target:.1f} s of {self.target_of:.1f} s"
+        return f"{sentence}, the target {target:.1f} s of {self.target_of:.1f} s"
 
 
 class _Reading(NamedTuple):
@@ -239,7 +239,7 @@ class _Reading(NamedTuple):
 class Starvation:
     """Return how long this thread, or the target, has been kept from a CPU since this was made.
 
-    ``target`` gives the CPU time of the target so far; where it cannot be told for how long it
+    ``target`` gives the CPU time of the target so far; where it is unknown for how long it
     ran, that is 0. All is to be called by the thread that made this.
     """
 
@@ -280,7 +280,7 @@ def _kept_waiting(before: _Reading, now: _Reading) -> float:
         max(0.0, after - at) for after, at in zip(now.target, before.target, strict=True)
     )
     if not ran:
-        # Nobody tells how long it ran, or others have let it do nothing at all.
+        # How long it ran is unknown, or others have let it do nothing at all.
         return waited
     capacity = (now.time - before.time) * len(processors())
     others = capacity - ran - (now.idle - before.idle)

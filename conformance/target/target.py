@@ -258,7 +258,7 @@ class Target(ABC):
     def probe(self, profile: Profile | None = None) -> Profile:
         """Make sure that it is a beanstalk server, survey it, and return its profile.
 
-        ``profile``: the one to judge it by, if it shall not tell that itself. Raises
+        ``profile``: the one to judge it by, instead of a recognised one. Raises
         :class:`TargetError`.
         """
         step = time.get_clock_info("monotonic").resolution
@@ -314,7 +314,7 @@ class Target(ABC):
         with contextlib.suppress(ValueError):
             stats = yamlish.dictionary(reply.body or b"")
         self.version = stats.get("version", self.version)
-        # A server of which the limit is 0 takes nothing, or tells it wrongly.
+        # A server of which the limit is 0 takes nothing, or reports it wrongly.
         self.traits = replace(self.traits, max_body=_small(stats.get("max-job-size", "")) or None)
         limit = _small(stats.get("limit-max-jobs-ready", ""))
         if limit is not None and limit < LEAST_READY:

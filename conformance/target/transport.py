@@ -19,7 +19,7 @@ PROMPT = 0.02
 _PROMPT = struct.pack("ll", 0, round(PROMPT * 1e6))
 _RESET = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
 _NOW = getattr(socket, "MSG_DONTWAIT", 0)
-"""Asks for what is there already; 0 where the whole socket must be told that nothing shall wait."""
+"""The flag of a call that must not block; 0 where only the whole socket can be set so."""
 FLOOD = 2**22
 """Bytes after an end of ours that are no replies: the server does not look whether it is read."""
 _ALL = 2**24
@@ -74,7 +74,7 @@ class Transport:
         except BlockingIOError:
             return
         except OSError:
-            # What the server has sent before it hung up tells more than this error.
+            # What the server has sent before it hung up says more than this error.
             unsent.clear()
             self.is_deaf = True
         if self._half_closes:

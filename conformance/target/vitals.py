@@ -14,7 +14,7 @@ from conformance.target.starvation import processes
 EVERY = 0.5
 """Seconds between two looks, as each takes some milliseconds."""
 _USER, _SYSTEM = 11, 12
-"""Where the system tells of the CPU time of a process, behind its name."""
+"""The fields after the name in /proc/PID/stat that hold the CPU time of a process."""
 
 
 class Vitals(NamedTuple):

@@ -17,7 +17,7 @@ from conformance.catalogue import requirement
 from conformance.dialogue import circumstances
 from conformance.dialogue.circumstances import A_WHILE, Circumstance
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.drain import drain, is_told
+from conformance.dialogue.drain import drain, is_documented
 from conformance.dialogue.scaled_lines import largest_body
 from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
@@ -321,7 +321,7 @@ def _hold(dialogue: Iterator[None], life: Life) -> None:
 
 def _drained(dialogue: Iterator[None], server: Target, connect: Connect) -> None:
     """Hold a dialogue with a server that begins to drain when the jobs are put."""
-    if not is_told(server.profile):
+    if not is_documented(server.profile):
         raise NotApplicable(f"the text of {server.profile.name} names no drain mode")
     next(dialogue)
     drain(server, connect)
