@@ -48,7 +48,7 @@ LISTS = {
 
 
 def _has_time(resources: Resources) -> Callable[[], bool]:
-    """Return what tells whether more may be made."""
+    """Return a predicate: there is time left to make more."""
     ran, end = resources.cpu_time().ran + SECONDS, time.monotonic() + BUSY * SECONDS
     return lambda: resources.cpu_time().ran < ran and time.monotonic() < end
 

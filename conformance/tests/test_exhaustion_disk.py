@@ -85,7 +85,7 @@ def _full(
     except TargetLost as lost:
         if _SIGNAL in lost.observed or _SIGNAL in server.said():
             raise NotTestable(
-                f"{_SIGNAL} has ended the server, though it was told to ignore it: a full disk"
+                f"{_SIGNAL} has ended the server, which was started with it ignored: a full disk"
                 " sends no signal"
             ) from lost
         raise

@@ -222,7 +222,7 @@ def test_the_system_looks_for_peers_that_are_idle(
     waiting.send("reserve")
     client.linger()
     if (ports := waiting.transport.ports) is None:
-        raise NotTestable("needs TCP: the end of a UNIX socket is always told")
+        raise NotTestable("needs TCP: the end of a UNIX socket is always reported")
     if resources.keeps_alive(*ports) is None:
         raise NotTestable("the connection cannot be seen in /proc")
     if not client.eventually(lambda: bool(resources.keeps_alive(*ports))):

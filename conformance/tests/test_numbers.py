@@ -81,7 +81,7 @@ LIMITS = {
     ("reserve-with-timeout", 0): "reserve.timeout-zero",
     ("pause-tube", 1): "pause-tube.delay-limit",
 }
-"""The requirements that tell what a number may be; of an id, that is what is well-formed."""
+"""The requirements that say what a number may be; of an id, that is what is well-formed."""
 
 SHOWN = {
     ("put", 0): "pri",
@@ -276,7 +276,7 @@ class _Numbers:
         """Look up what a number has done."""
         tested = {*OTHERS, SHOWN.get(place[:2], "")}
         if place.verb == "pause-tube" and number:
-            # What is told of an instant is open.
+            # How a pause of 0 seconds is reported is unspecified.
             self.client.observe(f"stats-tube {self._tube}", tested=tested)
         for job in jobs:
             self.client.observe(self.about, job, tested=tested)

@@ -1,4 +1,4 @@
-"""Before there were tubes: one queue for all jobs, and what RESERVED, FOUND and peek told of it."""
+"""Before there were tubes: one queue for all jobs, and what RESERVED, FOUND and peek said of it."""
 
 from collections.abc import Callable
 

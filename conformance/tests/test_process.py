@@ -1,6 +1,6 @@
-"""Section "Other Commands", continued: what stats tells of the server's process and machine.
+"""Section "Other Commands", continued: what stats reports of the server's process and machine.
 
-It is compared with what the system tells of a process that we have started.
+The values are compared with those that the system reports for a process that we have started.
 """
 
 import re
@@ -20,11 +20,11 @@ _SECONDS = re.compile(r"\d+(\.\d*)?")
 ROUNDING = 1.0
 """Seconds by which whole seconds of an age may differ."""
 TICKS = 0.03
-"""Seconds by which two ways to tell CPU time may differ."""
+"""Seconds by which two measurements of CPU time may differ."""
 UNKNOWN = "unknown"
-"""The value of a server that its system does not tell."""
+"""The value of a server whose system does not report it."""
 WORTH = 0.06
-"""Seconds of CPU time from which on it tells something."""
+"""Seconds of CPU time from which on it is worth comparing."""
 WORKS, PART = 3.0, 200
 """Seconds for which a server gets work to come to that, and how many commands at a time."""
 MACHINE = {
@@ -32,7 +32,7 @@ MACHINE = {
     "os": '"os" is the OS version as determined by uname',
     "platform": '"platform" is the machine architecture as determined by uname',
 }
-"""The clauses of the keys that tell of the machine."""
+"""The clauses of the keys that describe the machine."""
 PROCESSOR_TIME = {
     "rusage-utime": (
         '"rusage-utime" is the cumulative user CPU time of this process in seconds and '
@@ -43,26 +43,26 @@ PROCESSOR_TIME = {
         "microseconds."
     ),
 }
-"""The clauses of the keys that tell of its CPU time."""
+"""The clauses of the keys that report its CPU time."""
 
 
 def _process(client: Connection, server: Target) -> ServerProcess:
-    """Return the server's process; raises NotTestable if it cannot be told which one that is."""
-    processes, told = server.processes(), client.stats().number("pid")
+    """Return the server's process; raises NotTestable if several may be it."""
+    processes, pid = server.processes(), client.stats().number("pid")
     if len(processes) == 1:
         return processes[0]
     for process in processes:
-        if told in process.numbers:
+        if pid in process.numbers:
             return process
-    raise NotTestable(f"which of {len(processes)} processes is the server cannot be told")
+    raise NotTestable(f"any of {len(processes)} processes may be the server")
 
 
 @requirement("stats.pid", '"pid" is the process id of the server.')
 def test_pid_is_that_of_the_process(server: Target, client: Connection) -> None:
     numbers = {number for process in server.processes() for number in process.numbers}
-    told = client.stats().number("pid")
-    if told not in numbers:
-        raise Deviation(f"pid to be {' or '.join(map(str, sorted(numbers)))}", f"pid is {told}")
+    pid = client.stats().number("pid")
+    if pid not in numbers:
+        raise Deviation(f"pid to be {' or '.join(map(str, sorted(numbers)))}", f"pid is {pid}")
 
 
 @requirement(
@@ -75,9 +75,9 @@ def test_uptime_is_the_age_of_the_process(
 ) -> None:
     clock.advance(seconds)
     least, _ = server.age()
-    told = client.stats().number("uptime")
+    uptime = client.stats().number("uptime")
     _, most = server.age()
-    assert least - ROUNDING <= told <= most + ROUNDING
+    assert least - ROUNDING <= uptime <= most + ROUNDING
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_uptime_is_the_age_of_the_process(
 )
 def test_processor_time_is_told_in_seconds_and_microseconds(client: Connection, key: str) -> None:
     first, second = client.stats()[key], client.stats()[key]
-    for told in (first, second):
-        assert re.fullmatch(r"\d+\.\d{1,6}", told), f"{key} is {told!r}, not seconds.microseconds"
+    for value in (first, second):
+        assert re.fullmatch(r"\d+\.\d{1,6}", value), f"{key} is {value!r}, not seconds.microseconds"
     assert float(first) <= float(second)
 
 
@@ -111,11 +111,11 @@ def test_processor_time_is_that_of_the_process(
             raise NotTestable(f"needs a server that takes {WORTH:g} s of CPU time for its work")
         client.synchronise(PART)
     before = process.cpu[key]
-    told = client.stats()[key]
+    value = client.stats()[key]
     after = process.cpu[key]
-    is_right = _SECONDS.fullmatch(told) and before - TICKS <= float(told) <= after + TICKS
+    is_right = _SECONDS.fullmatch(value) and before - TICKS <= float(value) <= after + TICKS
     if not is_right:
-        raise Deviation(f"{key} of {before:.2f} to {after:.2f} seconds", f"{key} is {told}"[:100])
+        raise Deviation(f"{key} of {before:.2f} to {after:.2f} seconds", f"{key} is {value}"[:100])
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_processor_time_is_that_of_the_process(
     ],
 )
 def test_the_machine_is_named_as_uname_does(server: Target, client: Connection, key: str) -> None:
-    names, told = _process(client, server).system[key], client.stats()[key]
-    if told == UNKNOWN:
+    names, value = _process(client, server).system[key], client.stats()[key]
+    if value == UNKNOWN:
         raise NotTestable(f"the server does not know its {key}")
-    if not any(name in told for name in names):
-        raise Deviation(f"{key} to be {' or '.join(map(repr, names))}", f"{key} is {told!r}"[:200])
+    if not any(name in value for name in names):
+        raise Deviation(f"{key} to be {' or '.join(map(repr, names))}", f"{key} is {value!r}"[:200])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Quirks of beanstalkd: each test tells which variant it has seen, and judges nothing."""
+"""Quirks of beanstalkd: each test reports the variant that it observes, and judges nothing."""
 
 import re
 

@@ -58,8 +58,8 @@ def test_stats_has_all_its_keys(client: Connection, profile: Profile) -> None:
     keys = told_keys("stats", NUMBERS | OTHERS, profile)
     stats = client.tested.stats()
     assert sorted(keys - UNNAMED - set(stats)) == []
-    told = NUMBERS & keys & set(stats)
-    assert [key for key in told if stats.number(key) < 0] == []
+    numbers = NUMBERS & keys & set(stats)
+    assert [key for key in numbers if stats.number(key) < 0] == []
 
 
 @requirement(
@@ -190,11 +190,11 @@ def test_a_client_that_parses_yaml_finds_all_values(client: Connection, profile:
     lines = ["stats", f"{profile.stats_of_job} {job}"]
     lines += [f"stats-tube {client.tube}"] if profile.has_tubes else []
     for line in lines:
-        told = client.observe(line).dictionary()
+        stats = client.observe(line).dictionary()
         parsed = client.observe(line).parsed()
         if not isinstance(parsed, dict):
             raise Deviation("OK with a YAML dictionary", f"what YAML takes for {parsed!r}"[:200])
-        for key, value in told.items():
+        for key, value in stats.items():
             read = parsed.get(key)
             if not isinstance(read, str | int | float) or (key in TEXTS and str(read) != value):
                 raise Deviation(

@@ -47,7 +47,7 @@ COUNTED = {
     "touch": ('"cmd-touch" is the cumulative number of touch commands.'),
 }
 """The commands with counters; the text names those of the last two from 1.13 on."""
-RARELY_TOLD = {key.removeprefix("cmd-") for key in UNNAMED}
+OPTIONAL = {key.removeprefix("cmd-") for key in UNNAMED}
 SILENT = 4.0
 """Seconds for which a kernel may keep back a connection on which nothing is sent (on Linux, with
 TCP_DEFER_ACCEPT: until it repeats its part of the handshake, after 1 and after 3 seconds)."""
@@ -127,10 +127,10 @@ def _command(verb: str, client: Connection) -> str:
 
 
 def _command_counts(client: Connection, verb: str, *others: str) -> dict[str, int]:
-    """Return the counters of commands; of the others, rarely told ones may be missing."""
+    """Return the counters of commands; of the others, optional ones may be missing."""
     stats = client.stats()
-    told = [other for other in others if f"cmd-{other}" in stats or other not in RARELY_TOLD]
-    return {name: stats.number(f"cmd-{name}") for name in (verb, *told)}
+    reported = [other for other in others if f"cmd-{other}" in stats or other not in OPTIONAL]
+    return {name: stats.number(f"cmd-{name}") for name in (verb, *reported)}
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_stats_counts_each_command(
     client.prepare(command).any_reply()
     after = _command_counts(client, verb, *seen)
     assert after[verb] - before[verb] >= least
-    told = seen & before.keys()
-    grown = {key: after[key] - before[key] for key in told if after[key] != before[key]}
+    reported = seen & before.keys()
+    grown = {key: after[key] - before[key] for key in reported if after[key] != before[key]}
     assert grown == ({} if verb in ours else {verb: 1})
 
 

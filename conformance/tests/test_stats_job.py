@@ -274,5 +274,5 @@ def test_commands_that_fail_do_not_count(
     other.confirm(f"{verb} {job}{arguments}", "NOT_FOUND", f"{verb}.not-found")
     client.kick(1)
     stats = client.stats_job(job)
-    told = [key for key in COUNTERS if f"stats-job.{key}" not in profile.lacks]
-    assert [stats[key] for key in told] == ["1" if key == "reserves" else "0" for key in told]
+    keys = [key for key in COUNTERS if f"stats-job.{key}" not in profile.lacks]
+    assert [stats[key] for key in keys] == ["1" if key == "reserves" else "0" for key in keys]

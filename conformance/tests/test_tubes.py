@@ -275,8 +275,8 @@ def test_a_tube_that_was_deleted_begins_anew(
         client.use(tube)
         stats = client.stats_tube(tube)
         keys = {"total-jobs", "cmd-delete", "cmd-pause-tube", "pause"}
-        told = {key for key in keys if f"stats-tube.{key}" not in profile.lacks}
-        assert {stats[key] for key in told} == {"0"}
+        reported = {key for key in keys if f"stats-tube.{key}" not in profile.lacks}
+        assert {stats[key] for key in reported} == {"0"}
         job = client.put(b"a")
         delete_ready(client, job, tube, profile)
         if "pause-tube" in profile.commands:
