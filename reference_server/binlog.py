@@ -24,7 +24,7 @@ from reference_server.state import JobState, KeptJob
 from reference_server.system import file_limit, sync_data, sync_folder
 
 _APPLICATION, _VERSION = 0x6265616E, 1
-"""The names by which a database tells that it is one of ours; "bean" in ASCII."""
+"""The application id that marks a database as ours ("bean" in ASCII), and its version."""
 _FILE = "jobs.db"
 _STATES = tuple(JobState)
 _NUMBERS = struct.Struct("<B11q")

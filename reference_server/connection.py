@@ -78,7 +78,7 @@ class ServedConnection:
         return self._socket.recv(READ_SIZE)
 
     def _again(self) -> None:
-        """Be told of what can be done now, and later."""
+        """Let the loop watch for what this connection can do next."""
         if self._is_open:
             interest = (READ if self._is_read() else 0) | (WRITE if self._unsent else 0)
             self.loop.again(self._socket.fileno(), interest)

@@ -265,13 +265,13 @@ def _differences(file: DialectFile) -> Iterator[DialectDifference]:
         if "." in name:
             yield DialectDifference(f"no {name}", reason)
     limits = file.limits
-    for told, limit in (
+    for summary, limit in (
         ("names of {} bytes", limits.max_name),
         ("lines of {} bytes", limits.max_line),
         ("bodies of {} bytes by default", limits.max_job_size),
     ):
         if limit is not None:
-            yield DialectDifference(told.format(limit.value), limit.reason)
+            yield DialectDifference(summary.format(limit.value), limit.reason)
     for word, wording in file.replies.items():
         yield DialectDifference(f"“{wording.text}” for {word}", wording.reason)
     if file.yaml_quotes is not None:

@@ -9,7 +9,7 @@ from reference_server.dialect import DialectError
 from reference_server.profiles import PROFILES, Profile
 
 ENDS = (".yaml", ".yml")
-"""The ends of the names of files; so they are told from names of profiles."""
+"""Suffixes of file names; they set files apart from names of profiles."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The jobs of a model, kept in a binlog: changes are written before anybody is told of them.
+"""The jobs of a model, kept in a binlog: changes are written before any reply reports them.
 
 The model does not know of this. :class:`Observed` notes the jobs that change; :class:`Keeper`
 writes them, all that changed in a turn of the loop in one transaction. That a job was reserved need
@@ -130,7 +130,7 @@ class Keeper:
 
     @property
     def is_behind(self) -> bool:
-        """Return whether anything has changed that nobody may be told of yet."""
+        """Return whether anything has changed that no reply may report yet."""
         return bool(self._model.changed) and not self._is_over
 
     @property

@@ -76,7 +76,7 @@ class Listeners:
             loop.watch(sock.fileno(), partial(self.accepts, sock))
 
     def accepts(self, listener: socket.socket, _: int) -> None:
-        """Take in one client; others are told of again."""
+        """Accept one client; the loop reports the others again."""
         try:
             sock, _ = listener.accept()
         except BlockingIOError:

@@ -90,7 +90,7 @@ class Uptime(_MindsTheWallClock):
         self.started -= changed
 
 
-class _TellsTimesLeft(_MindsTheWallClock):
+class _RemembersChange(_MindsTheWallClock):
     _changed = 0
 
     def _is_set(self, changed: int) -> None:
@@ -98,7 +98,7 @@ class _TellsTimesLeft(_MindsTheWallClock):
 
 
 @fault("stats-job.time-left-after-clock-change", "times left of jobs are told by the wall clock")
-class TimesLeft(_TellsTimesLeft):
+class TimesLeft(_RemembersChange):
     def _stats_job(self, conn: Client, id: int) -> Reply:
         if (job := self.jobs.get(id)) is None:
             return super()._stats_job(conn, id)
@@ -109,7 +109,7 @@ class TimesLeft(_TellsTimesLeft):
 
 
 @fault("stats-tube.pause-time-left-after-clock-change", "pauses left are told by the wall clock")
-class PausesLeft(_TellsTimesLeft):
+class PausesLeft(_RemembersChange):
     def _stats_tube(self, conn: Client, name: str) -> Reply:
         if (tube := self._by_name.get(name)) is None:
             return super()._stats_tube(conn, name)

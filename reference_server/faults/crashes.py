@@ -39,7 +39,7 @@ class SyncsLate(SyncsSeldom):
     def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
         super().write(jobs, deleted, next_id)
         self.is_synced = False
-        # The loop syncs what has been written when it has told of it.
+        # The loop syncs the transaction after it has sent the replies.
         self.every = 1e-9
 
 

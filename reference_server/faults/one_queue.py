@@ -7,13 +7,13 @@ from typing import Any
 
 from reference_server import stats, wire
 from reference_server.faults.registry import (
+    always_says,
     answered,
     fault,
     profiled,
     says,
     takes,
     takes_like,
-    told,
 )
 from reference_server.model import Model
 from reference_server.state import Client, Job, JobState, Tube
@@ -60,7 +60,7 @@ takes_like(
 )
 
 
-def _tells_31_bits(_: Model, __: Client, ___: Command, reply: Reply) -> Reply | None:
+def _with_31_bits(_: Model, __: Client, ___: Command, reply: Reply) -> Reply | None:
     """Return the reply with its priority cut to 31 bits."""
     if len(reply.args) < 2:
         return None
@@ -71,15 +71,13 @@ answered(
     "reserve.reserved-with-priority",
     "reserve tells priorities of 31 bits only",
     "reserve",
-    _tells_31_bits,
+    _with_31_bits,
 )
-answered(
-    "peek.found-with-priority", "peek tells priorities of 31 bits only", "peek", _tells_31_bits
-)
+answered("peek.found-with-priority", "peek tells priorities of 31 bits only", "peek", _with_31_bits)
 
 
-class _TellsFirstPriority(Model):
-    """A server with a reply that tells the priority of put, though it has changed since."""
+class _SaysFirstPriority(Model):
+    """A server with a reply that has the priority of put, though it has changed since."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -94,13 +92,13 @@ class _TellsFirstPriority(Model):
 
 
 @fault("reserve.told-priority", "reserve tells the priority that put gave")
-class _ReserveTellsFirst(_TellsFirstPriority):
+class _ReserveSaysFirst(_SaysFirstPriority):
     def _found(self, job: Job | None) -> Reply:
         return wire.NOT_FOUND if job is None else wire.FOUND(job.id, job.body, job.pri)
 
 
 @fault("peek.told-priority", "peek tells the priority that put gave")
-class _PeekTellsFirst(_TellsFirstPriority):
+class _PeekSaysFirst(_SaysFirstPriority):
     def _give(self, job: Job, conn: Client) -> Reply:
         return super()._give(job, conn)._replace(args=(job.id, job.pri))
 
@@ -174,7 +172,7 @@ says(
 )
 says("stats.of-the-system", "stats tells of a job, too", "stats", "^pid: ", "state: ready\npid: ")
 says("stats.job-id", "stats tells the last digit of an id", "stats", r"^id: \d*(\d)$", r"id: \1")
-told(
+always_says(
     "stats.limit-max-jobs-ready",
     "the ready queue is said to hold nothing",
     "stats",
@@ -185,4 +183,4 @@ for _slug, _key in (
     *(("age", "age"), ("time-left", "time-left"), ("timeouts-of-one", "timeouts")),
     *(("releases", "releases"), ("buries", "buries"), ("kicks", "kicks")),
 ):
-    told(f"stats.job-{_slug}", f"stats of a job tells {_key} 0", "stats", _key, "0")
+    always_says(f"stats.job-{_slug}", f"stats of a job tells {_key} 0", "stats", _key, "0")

@@ -211,10 +211,10 @@ class OneMore(Model):
         self.max_job_size += 1
 
     def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
-        told = isinstance(event, Command) and event.verb == "stats"
-        self.max_job_size -= told
+        is_stats = isinstance(event, Command) and event.verb == "stats"
+        self.max_job_size -= is_stats
         outputs = super().step(event, now, conn)
-        self.max_job_size += told
+        self.max_job_size += is_stats
         return outputs
 
 

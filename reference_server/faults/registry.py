@@ -160,6 +160,6 @@ def says(requirement: str, summary: str, verb: str, pattern: str, new: str) -> N
     answered(requirement, summary, verb, edited(pattern, new))
 
 
-def told(requirement: str, summary: str, verb: str, key: str, value: str) -> None:
-    """Register a fault that tells one value of a key, whatever it is."""
+def always_says(requirement: str, summary: str, verb: str, key: str, value: str) -> None:
+    """Register a fault that reports the same value of a key whatever it is."""
     says(requirement, summary, verb, f"^{key}: .*$", f"{key}: {value}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from reference_server import wire
 from reference_server.events import Connected, Event, Output
-from reference_server.faults.registry import edited, fault, says, takes, told
+from reference_server.faults.registry import always_says, edited, fault, says, takes
 from reference_server.model import Model
 from reference_server.state import Client
 from reference_server.stats import COUNTED_COMMANDS
@@ -18,27 +18,29 @@ for _key in (
     *("current-jobs-urgent", "current-jobs-reserved", "current-jobs-delayed", "pid", "uptime"),
     *("current-jobs-buried", "current-producers", "current-waiting"),
 ):
-    told(f"stats.{_key}", f"{_key} is told as 0", "stats", _key, "0")
+    always_says(f"stats.{_key}", f"{_key} is told as 0", "stats", _key, "0")
 for _key in ("current-tubes", "current-connections"):
-    told(f"stats.{_key}", f"{_key} is told as 1", "stats", _key, "1")
+    always_says(f"stats.{_key}", f"{_key} is told as 1", "stats", _key, "1")
 for _key in ("version", "hostname", "os", "platform"):
-    told(f"stats.{_key}", f"the {_key} is empty", "stats", _key, '""')
+    always_says(f"stats.{_key}", f"the {_key} is empty", "stats", _key, '""')
 for _key in ("utime", "stime"):
-    told(f"stats.rusage-{_key}", f"{_key} has no fraction", "stats", f"rusage-{_key}", "1")
-    told(f"stats.rusage-{_key}", f"{_key} is always 0", "stats", f"rusage-{_key}", "0.000000")
+    always_says(f"stats.rusage-{_key}", f"{_key} has no fraction", "stats", f"rusage-{_key}", "1")
+    always_says(
+        f"stats.rusage-{_key}", f"{_key} is always 0", "stats", f"rusage-{_key}", "0.000000"
+    )
 for _key in ("oldest-index", "current-index", "max-size", "records-written", "records-migrated"):
     summary = f"the {_key} of the binlog is told as negative"
-    told(f"stats.binlog-{_key}", summary, "stats", f"binlog-{_key}", "-1")
-told("stats.yaml-values-parse", "the os is a comment to YAML", "stats", "os", "#1 SMP")
-told("stats.id", "all servers have one id", "stats", "id", "1")
-told(
+    always_says(f"stats.binlog-{_key}", summary, "stats", f"binlog-{_key}", "-1")
+always_says("stats.yaml-values-parse", "the os is a comment to YAML", "stats", "os", "#1 SMP")
+always_says("stats.id", "all servers have one id", "stats", "id", "1")
+always_says(
     "stats.max-job-size",
     "max-job-size is told as 65535 whatever it is",
     "stats",
     "max-job-size",
     "65535",
 )
-told("stats.draining", "draining is always false", "stats", "draining", "false")
+always_says("stats.draining", "draining is always false", "stats", "draining", "false")
 
 
 @fault("stats.current-jobs-ready", "buried jobs count as ready in stats")

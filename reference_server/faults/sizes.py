@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from reference_server.commands import U32
 from reference_server.faults.registry import (
     FAULTS,
+    always_says,
     answered,
     asked,
     edited,
@@ -18,7 +19,6 @@ from reference_server.faults.registry import (
     parsed,
     says,
     takes_like,
-    told,
 )
 from reference_server.model import Model
 from reference_server.state import SECOND, Alarm, Client, Job, JobState, Timer, Tube
@@ -313,10 +313,10 @@ class Mixes(RequestReader):
 # ------------------------------------------------------------ from outside
 
 
-told("stats.pid", "pid is that of another process", "stats", "pid", "1")
-told("stats.hostname", "the hostname is that of no machine", "stats", "hostname", "nowhere")
-told("stats.os", "the os is none", "stats", "os", "none")
-told("stats.platform", "the platform is another one", "stats", "platform", "z80")
+always_says("stats.pid", "pid is that of another process", "stats", "pid", "1")
+always_says("stats.hostname", "the hostname is that of no machine", "stats", "hostname", "nowhere")
+always_says("stats.os", "the os is none", "stats", "os", "none")
+always_says("stats.platform", "the platform is another one", "stats", "platform", "z80")
 for _key in ("utime", "stime"):
     says(
         f"stats.rusage-{_key}",

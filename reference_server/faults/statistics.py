@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from reference_server import wire
-from reference_server.faults.registry import answered, fault, says, takes_like, told
+from reference_server.faults.registry import always_says, answered, fault, says, takes_like
 from reference_server.model import Model
 from reference_server.state import Client, Job, JobState
 from reference_server.wire import Command, Reply
 
 for _key in ("file", "age", "time-left"):
     says("stats-job.ok", f"stats-job lacks {_key}", "stats-job", rf"^{_key}: .*\n", "")
-told("stats-job.ok", "the age is told in words", "stats-job", "age", "young")
+always_says("stats-job.ok", "the age is told in words", "stats-job", "age", "young")
 for _what, _slug in (
     *(("stats-job", "stats-job.ok"), ("stats-tube", "stats-tube.ok"), ("stats", "stats.ok")),
     *(("list-tubes", "list-tubes.yaml"), ("list-tubes-watched", "list-tubes-watched.list")),
@@ -134,7 +134,7 @@ class StillCounted(Model):
         return reply
 
 
-told(
+always_says(
     "stats-tube.current-waiting",
     "nobody is ever counted as waiting",
     "stats-tube",
@@ -161,7 +161,9 @@ class CountsLiving(Model):
         return reply
 
 
-told("stats-tube.cmd-pause-tube", "a pause is not counted", "stats-tube", "cmd-pause-tube", "0")
+always_says(
+    "stats-tube.cmd-pause-tube", "a pause is not counted", "stats-tube", "cmd-pause-tube", "0"
+)
 answered(
     "stats-tube.not-found",
     "stats of a tube that does not exist are empty",
