@@ -218,7 +218,7 @@ def _read_file(
         yield slug, _requirement(name, section, source, slug, entry, is_own, levels)
 
 
-def told_keys(command: str, keys: Iterable[str], profile: Profile) -> set[str]:
+def documented_keys(command: str, keys: Iterable[str], profile: Profile) -> set[str]:
     """Return the keys of a command's statistics that the text of a profile names."""
     slugs = {key: f"{command}.{key}" for key in keys}
     return {key for key, slug in slugs.items() if _is_named(slug, profile)}

@@ -9,7 +9,7 @@ from random import Random
 from conformance.oracle.underspecification import Lines
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.replay import Counterexample, lost, told
+from conformance.random_testing.replay import Counterexample, as_observed, lost
 from conformance.random_testing.session import Session
 from conformance.random_testing.shrinking import HASTE, Reducer
 from conformance.random_testing.steps import Ask, Program, Step
@@ -62,7 +62,9 @@ class ProgramCampaign:
         try:
             self._play(makes_up or self._makes_up, chance, steps)
         except Violation as violation:
-            return Counterexample(steps, told(violation, self._target), self._end().transcript)
+            return Counterexample(
+                steps, as_observed(violation, self._target), self._end().transcript
+            )
         except OSError as error:
             # The target does not accept connections any more.
             if self._session is None:
@@ -139,7 +141,7 @@ class ProgramCampaign:
             except (Violation, OSError, Inconclusive) as error:
                 found = None
                 if isinstance(error, Violation):
-                    wrong = told(error, self._target)
+                    wrong = as_observed(error, self._target)
                     found = Counterexample(program, wrong, session.transcript)
                 self._exploration.start_anew(session)
                 session = None

@@ -90,4 +90,4 @@ def test_any_bytes(server: Target, transcript: Transcript, exploration: Explorat
         transcript.entries[:] = filed.transcript.entries
         raise filed.deviation()
     exploration.budget.begun = report.programs
-    return exploration.told(report.programs, "programs")
+    return exploration.shortfall(report.programs, "programs")

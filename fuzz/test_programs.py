@@ -36,7 +36,7 @@ def test_any_program(server: Target, transcript: Transcript, exploration: Explor
             finding = ProgramCampaign(exploration, server, makes_up).run(exploration.examples)
         if finding is not None:
             raise exploration.deviation(finding, transcript) from finding.violation
-        return exploration.told(exploration.examples, "programs")
+        return exploration.shortfall(exploration.examples, "programs")
 
     return exploration.judge(server, transcript, make_up)
 

@@ -17,7 +17,7 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.budget import Budget
 from conformance.random_testing.findings import keep, kept, not_kept
 from conformance.random_testing.levels import diagnosis_of, firmest
-from conformance.random_testing.replay import Counterexample, lost, program_of, told
+from conformance.random_testing.replay import Counterexample, as_observed, lost, program_of
 from conformance.random_testing.session import Session
 from conformance.random_testing.shrink_budget import ShrinkBudget
 from conformance.random_testing.steps import Happen, Program, waits
@@ -79,7 +79,7 @@ class Exploration:
     _last: deque[Transcript] = field(default_factory=lambda: deque(maxlen=KEPT))
     _shown: dict[tuple[str, str], tuple[Violation, Transcript]] = field(default_factory=dict)
 
-    def told(self, count: int, kind: str) -> str:
+    def shortfall(self, count: int, kind: str) -> str:
         """Return how many of so many conversations did not fit in, or were not decided.
 
         Raises Inconclusive if few are left.
@@ -276,7 +276,7 @@ class Exploration:
             session.play(program)
             self.end(session)
         except Violation as violation:
-            seen = Counterexample(program, told(violation, target), session.transcript)
+            seen = Counterexample(program, as_observed(violation, target), session.transcript)
             self.start_anew(session)
             raise self.deviation(self.firmest(seen, target), transcript, where) from violation
         except Inconclusive:
@@ -320,7 +320,7 @@ class Exploration:
             session.play(program, look)
             is_over = not session.is_spent and session.judge.oracle.is_settled
         except Violation as violation:
-            found = Counterexample(program, told(violation, target), session.transcript)
+            found = Counterexample(program, as_observed(violation, target), session.transcript)
         except OSError as error:
             found = Counterexample(program, lost(error, session), session.transcript)
         except Inconclusive:

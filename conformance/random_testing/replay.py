@@ -45,7 +45,7 @@ class Counterexample:
         return self.transcript.until(self.violation.mark)
 
 
-def told(violation: Violation, target: Target) -> Violation:
+def as_observed(violation: Violation, target: Target) -> Violation:
     """Return the violation; if the target is gone, that is what was observed."""
     fate = target.fate() if violation.is_end else None
     if fate is None:

@@ -10,7 +10,7 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.confined import Confinement
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.levels import diagnosis_of
-from conformance.random_testing.replay import Counterexample, lost, program_of, told
+from conformance.random_testing.replay import Counterexample, as_observed, lost, program_of
 from conformance.random_testing.session import Session
 from conformance.random_testing.steps import waits
 from conformance.target.target import Target
@@ -45,7 +45,7 @@ def replayed(
     try:
         session.play(program)
     except Violation as violation:
-        seen = Counterexample(program, told(violation, target), session.transcript)
+        seen = Counterexample(program, as_observed(violation, target), session.transcript)
         return _judged(target, profile, seen)
     except OSError as error:
         seen = Counterexample(program, lost(error, session), session.transcript)

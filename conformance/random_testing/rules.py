@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_m
 from conformance.oracle.underspecification import is_free
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.replay import Counterexample, program_of, told
+from conformance.random_testing.replay import Counterexample, as_observed, program_of
 from conformance.random_testing.session import Session
 from conformance.random_testing.shrinking import Reducer
 from conformance.target.target import Target
@@ -59,7 +59,7 @@ class AnyConversation(RuleBasedStateMachine):
             self._exploration.budget.found()
             self._exploration.hastens = violation.is_silence
             # Before it is started anew.
-            seen = told(violation, self.session.target)
+            seen = as_observed(violation, self.session.target)
             self._exploration.note(seen, self.session.transcript)
             if seen is not violation:
                 self._exploration.fate = seen.fate
@@ -225,4 +225,4 @@ def make_up(server: Target, transcript: Transcript, exploration: Exploration) ->
             raise TargetLost(GOES_ON, exploration.fate) from error
         exploration.once_more(server, transcript)
     # Hypothesis makes up no more than this, and fewer if it has tried all.
-    return exploration.told(exploration.examples, "conversations")
+    return exploration.shortfall(exploration.examples, "conversations")

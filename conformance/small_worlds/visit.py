@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
-from conformance.random_testing.replay import Counterexample, program_of, told
+from conformance.random_testing.replay import Counterexample, as_observed, program_of
 from conformance.random_testing.shrinking import Reducer
 from conformance.random_testing.steps import Ask, Program, Step
 from conformance.small_worlds.comparison import DifferentReply, ReplyComparison
@@ -178,7 +178,7 @@ class Visit:
             try:
                 Tour(self._world, stage, route).walk(STEPS)
             except Violation as violation:
-                seen = told(violation, self._target)
+                seen = as_observed(violation, self._target)
                 found = Counterexample(program_of(session.transcript), seen, session.transcript)
                 self._exploration.start_anew(session)
                 return found

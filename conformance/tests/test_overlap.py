@@ -66,4 +66,4 @@ def test_any_overlap(
     if found:
         worst, transcript.entries[:] = min(found, key=lambda shown: shown[0].de_facto)
         raise worst
-    return exploration.told(count, "crowds")
+    return exploration.shortfall(count, "crowds")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.catalogue import configured, requirement, told_keys
+from conformance.catalogue import configured, documented_keys, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
@@ -55,7 +55,7 @@ TEXTS = ("version", "os", "platform", "state")
     "The stats data for the system is a YAML file representing a single dictionary",
 )
 def test_stats_has_all_its_keys(client: Connection, profile: Profile) -> None:
-    keys = told_keys("stats", NUMBERS | OTHERS, profile)
+    keys = documented_keys("stats", NUMBERS | OTHERS, profile)
     stats = client.tested.stats()
     assert sorted(keys - UNNAMED - set(stats)) == []
     numbers = NUMBERS & keys & set(stats)

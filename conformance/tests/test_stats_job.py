@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.catalogue import requirement, told_keys
+from conformance.catalogue import documented_keys, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import NewTube
 from conformance.dialogue.schedule import Timeline
@@ -22,7 +22,7 @@ COUNTERS = ("reserves", "timeouts", "releases", "buries", "kicks")
     "these keys",
 )
 def test_stats_job_has_all_its_keys(client: Connection, profile: Profile) -> None:
-    keys = told_keys("stats-job", JOB_KEYS, profile)
+    keys = documented_keys("stats-job", JOB_KEYS, profile)
     stats = client.tested.stats_job(client.put(b"a"))
     assert sorted(keys - set(stats)) == []
     for key in keys - {"tube", "state"}:

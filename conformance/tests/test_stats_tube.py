@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.catalogue import requirement, told_keys
+from conformance.catalogue import documented_keys, requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.removal import delete_ready
 from conformance.dialogue.scenario import Connect, NewTube
@@ -38,7 +38,7 @@ def test_stats_tube_tells_the_last_pause(client: Connection) -> None:
     "these keys",
 )
 def test_stats_tube_has_all_its_keys(client: Connection, profile: Profile) -> None:
-    keys = told_keys("stats-tube", TUBE_KEYS, profile)
+    keys = documented_keys("stats-tube", TUBE_KEYS, profile)
     client.put(b"a")
     stats = client.tested.stats_tube()
     assert sorted(keys - set(stats)) == []

@@ -77,9 +77,9 @@ def test_conversations_are_as_long_as_a_round_trip_allows(round_trip: float, len
 def test_too_few_conversations_are_no_pass() -> None:
     exploration = Exploration(25, budget=Budget(20.0, begun=4))
     with pytest.raises(Inconclusive, match="reached only 4 of 25 programs within the budget"):
-        exploration.told(25, "programs")
+        exploration.shortfall(25, "programs")
     exploration.budget.begun = 5
-    assert exploration.told(25, "programs") == "5 of 25 programs within the budget of 20 s"
+    assert exploration.shortfall(25, "programs") == "5 of 25 programs within the budget of 20 s"
 
 
 @pytest.mark.parametrize(
