@@ -1,8 +1,12 @@
-"""Which tests run: campaigns, which take long, only where they are asked for."""
+"""Which tests run: the same each day, and campaigns, which take long, only if asked for."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
 
 
 def pytest_configure(config: pytest.Config) -> None:

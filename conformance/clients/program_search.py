@@ -36,7 +36,7 @@ SEED = 1
 PROGRAMS = 50
 """Programs of each requirement, so that a run on a slow machine finds the same."""
 SEARCH_SECONDS, SHRINK_SECONDS = 8.0, 3.0
-"""The longest time for all programs of a requirement, and for making a finding small."""
+"""The longest time for all programs of a requirement, and for shrinking a finding."""
 
 
 class ProgramPlayer:
@@ -68,7 +68,8 @@ class ProgramSearch:
     """The search: program number N is made from the seed N, and cut down to the features left.
 
     ``directed``: the outcomes of directed cases. ``seed``: the number of the first program,
-    ``limit``: how many are played at most for each requirement.
+    ``limit``: how many are played at most for each requirement, and ``seconds`` the longest time
+    for that; ``shrink_seconds``: that for shrinking a finding.
     """
 
     start: Callable[[], Channel]
@@ -77,6 +78,7 @@ class ProgramSearch:
     timeout: float = ANSWER_TIMEOUT
     seed: int = SEED
     seconds: float = SEARCH_SECONDS
+    shrink_seconds: float = SHRINK_SECONDS
     limit: int = PROGRAMS
     count: int = field(default=0, init=False)
     """The number of programs that were played, without those of shrinking."""
@@ -138,7 +140,7 @@ class ProgramSearch:
         self, program: ClientProgram, player: ProgramPlayer
     ) -> tuple[ClientProgram, frozenset[str]]:
         """Return the calls that are needed, and the words of the replies to them."""
-        end = time.monotonic() + SHRINK_SECONDS
+        end = time.monotonic() + self.shrink_seconds
         words: frozenset[str] = frozenset()
 
         def shows(calls: ClientProgram) -> bool:

@@ -36,6 +36,8 @@ from tests.parts import sample
 
 MANY = 400
 """Programs in which a mistake is found, at most."""
+LONG = 600.0
+"""Seconds after which a search would end."""
 FOUND_IN = {fault.slug: fault for fault in FAULTS}
 
 
@@ -49,7 +51,7 @@ def search(
 ) -> list[CaseOutcome]:
     """Return what programs show; no machine is so slow that time ends the search."""
     start = lambda: Driver([sys.executable, str(program)])  # noqa: E731
-    found = ProgramSearch(start, supported, directed, 20.0, seed, seconds=600.0, limit=limit)
+    found = ProgramSearch(start, supported, directed, 20.0, seed, LONG, LONG, limit)
     return found.run(cases)
 
 
@@ -93,7 +95,7 @@ def test_a_mistake_that_no_directed_case_shows_is_found(mistake: str, tmp_path: 
     [broken] = search(written(fault, tmp_path), limit=MANY, cases=cases)
     assert broken.verdict is Verdict.FAIL
     asked = [line for line in broken.transcript if line.startswith("  asked: ")]
-    assert len(asked) <= 12, "it is made small"
+    assert len(asked) <= 12, "it is shrunk"
     assert any(line.startswith("  client: ") for line in broken.transcript)
     assert any(line.startswith("  answered: ") for line in broken.transcript)
 

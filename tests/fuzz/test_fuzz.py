@@ -321,7 +321,7 @@ def test_memory_that_a_server_keeps_is_told_and_fails_nothing(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     launch = changed_server(tmp_path, KEEPS)
-    arguments = ["--launch", launch, "--time", "12", "--findings", str(tmp_path / "findings")]
+    arguments = ["--launch", launch, "--time", "20", "--findings", str(tmp_path / "findings")]
     assert main(arguments) == 0
     said = capfd.readouterr().out
     assert re.search(r"^health: \d+ MB more memory after .* bytes a case$", said, re.MULTILINE)
