@@ -20,7 +20,7 @@ from conformance.target.watchdog import take_endings_for_interrupts
 from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, option, refuse
 from fuzz.grey_target import CHOICES
 from fuzz.live import LiveView
-from fuzz.progress_updates import ProgressUpdates, health, summary, target_of
+from fuzz.progress_updates import ProgressUpdate, health, summary, target_of
 from fuzz.sliced_campaign import SlicedCampaign
 from fuzz.slices import SliceOutcome
 from reports.files import replace as replace_file
@@ -85,7 +85,7 @@ def fuzz(
     take_endings_for_interrupts()
     with LiveView() as view:
 
-        def show(updates: Sequence[ProgressUpdates]) -> None:
+        def show(updates: Sequence[ProgressUpdate]) -> None:
             nonlocal begun
             if not begun and (target := target_of(updates)):
                 begun = True

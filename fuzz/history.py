@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuzz.progress_updates import ProgressUpdates
+from fuzz.progress_updates import ProgressUpdate
 from reports.fuzzing import CampaignMoment
 
 MOST = 200
@@ -19,7 +19,7 @@ class CampaignHistory:
         self._apart = 0.5
         self._new: dict[str, float] = {}
 
-    def note(self, updates: Sequence[ProgressUpdates], seconds: float) -> CampaignMoment:
+    def note(self, updates: Sequence[ProgressUpdate], seconds: float) -> CampaignMoment:
         """Take in the last update of each worker; return the progress of all of them."""
         moment = CampaignMoment(
             seconds,

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from conformance.display import Display
 from fuzz.history import CampaignHistory
-from fuzz.progress_updates import ProgressUpdates
+from fuzz.progress_updates import ProgressUpdate
 from reports.plots import duration
 
 _EVERY = 0.5
@@ -26,7 +26,7 @@ class LiveView(Display):
         self._start = time.monotonic()
         self._shown = 0.0
 
-    def show(self, updates: Sequence[ProgressUpdates]) -> None:
+    def show(self, updates: Sequence[ProgressUpdate]) -> None:
         """Take in the last update of each worker; show them, now and then."""
         seconds = time.monotonic() - self._start
         if seconds - self._shown < _EVERY:
@@ -36,12 +36,12 @@ class LiveView(Display):
         if self.is_live:
             self.update(table(updates, self.history, seconds))
 
-    def end(self, updates: Sequence[ProgressUpdates]) -> None:
+    def end(self, updates: Sequence[ProgressUpdate]) -> None:
         """Take in the final updates."""
         self.history.note(updates, time.monotonic() - self._start)
 
 
-def table(updates: Sequence[ProgressUpdates], history: CampaignHistory, seconds: float) -> Table:
+def table(updates: Sequence[ProgressUpdate], history: CampaignHistory, seconds: float) -> Table:
     """Return a row for each worker, one for all of them, and since when nothing was new."""
     has_edges = any(update.edges for update in updates)
     shown = Table(title=f"fuzzing for {seconds:.0f} s", title_justify="left")

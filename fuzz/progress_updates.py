@@ -11,7 +11,7 @@ from reports.words import counted
 
 
 @dataclass(frozen=True, slots=True)
-class ProgressUpdates:
+class ProgressUpdate:
     """The progress of a worker, and its findings."""
 
     job: int
@@ -27,7 +27,7 @@ class ProgressUpdates:
     """The target in words, once it is known."""
 
 
-def line(updates: Sequence[ProgressUpdates], seconds: float) -> str:
+def line(updates: Sequence[ProgressUpdate], seconds: float) -> str:
     """Return how far a campaign is, in a line."""
     cases = sum(update.progress.cases for update in updates)
     commands = sum(update.progress.commands for update in updates)
@@ -42,17 +42,17 @@ def line(updates: Sequence[ProgressUpdates], seconds: float) -> str:
     )
 
 
-def target_of(updates: Sequence[ProgressUpdates]) -> str:
+def target_of(updates: Sequence[ProgressUpdate]) -> str:
     """Return the target in words; empty until it is known."""
     return next((update.target for update in updates if update.target), "")
 
 
-def health(updates: Sequence[ProgressUpdates]) -> list[str]:
+def health(updates: Sequence[ProgressUpdate]) -> list[str]:
     """Return what is said of the health of the targets, once."""
     return list(dict.fromkeys(said for update in updates for said in update.health))
 
 
-def summary(updates: Sequence[ProgressUpdates], seconds: float) -> int:
+def summary(updates: Sequence[ProgressUpdate], seconds: float) -> int:
     """Print what a campaign has found; return its exit code."""
     print(line(updates, seconds))
     slowest = max((update.progress.slowest for update in updates), default=0.0)

@@ -26,7 +26,7 @@ from fuzz.entries import FOLDER as PROGRAMS
 from fuzz.entries import Shelf, dumps, loads
 from fuzz.guidance import union
 from fuzz.hostile import Progress
-from fuzz.progress_updates import ProgressUpdates
+from fuzz.progress_updates import ProgressUpdate
 from fuzz.slices import Beat, FirstSight, SharedKnowledge, Slice, SliceOutcome, end_of_campaign
 from reports.words import counted
 
@@ -49,7 +49,7 @@ class SlicedCampaign:
         findings: Path,
         corpus: Path | None,
         coverage: str = "auto",
-        shows: Callable[[Sequence[ProgressUpdates]], None] = lambda _: None,
+        shows: Callable[[Sequence[ProgressUpdate]], None] = lambda _: None,
     ) -> None:
         self._options = options
         self._coverage = coverage
@@ -65,7 +65,7 @@ class SlicedCampaign:
         which = repr((options, coverage, seed)).encode()
         self.name = f"fuzz-{hashlib.sha256(which).hexdigest()[:12]}"
         """The same for each campaign that does exactly this."""
-        self._updates: dict[str, ProgressUpdates] = {}
+        self._updates: dict[str, ProgressUpdate] = {}
         self._beats: dict[str, Beat] = {}
         self._heard: queue.SimpleQueue[FirstSight | Beat] = queue.SimpleQueue()
         self._mine: set[int] = set()
@@ -113,7 +113,7 @@ class SlicedCampaign:
                 raise TargetError("no worker has done anything in the time")
 
     @property
-    def updates(self) -> list[ProgressUpdates]:
+    def updates(self) -> list[ProgressUpdate]:
         """The last update of each worker, with its progress in the slice that it is at."""
         return [
             replace(update, progress=_sum(update.progress, self._beats[worker].progress))
@@ -155,7 +155,7 @@ class SlicedCampaign:
         self._beats = {
             worker: beat for worker, beat in self._beats.items() if beat.seed != outcome.seed
         }
-        update = self._updates.setdefault(outcome.worker, ProgressUpdates(len(self._updates)))
+        update = self._updates.setdefault(outcome.worker, ProgressUpdate(len(self._updates)))
         lines = (self.found[filed.diagnosis.name] for filed in outcome.found)
         found = ((filed.line, not filed.diagnosis.de_facto) for filed in lines)
         self._updates[outcome.worker] = replace(
@@ -203,7 +203,7 @@ class SlicedCampaign:
         if isinstance(heard, Beat):
             self._begun = self._begun or time.monotonic()
             self._beats[heard.worker] = heard
-            update = ProgressUpdates(len(self._updates), target=heard.target)
+            update = ProgressUpdate(len(self._updates), target=heard.target)
             self._updates.setdefault(heard.worker, update)
             return
         # The slice brings what its worker makes of it, unless the worker is lost.

@@ -13,17 +13,17 @@ from fuzz.cli import main
 from fuzz.history import MOST, CampaignHistory
 from fuzz.hostile import Progress
 from fuzz.live import LiveView, table
-from fuzz.progress_updates import ProgressUpdates
+from fuzz.progress_updates import ProgressUpdate
 from reports.fuzzing import CampaignMoment, fuzz_page, over_time
 from reports.plots import BOX
 
 NEWS = (
-    ProgressUpdates(0, Progress(1000, 3000, 0.1), shapes=7, found=(("a", True),)),
-    ProgressUpdates(1, Progress(500, 900, 0.1), shapes=9, found=(("a", True), ("b", False))),
+    ProgressUpdate(0, Progress(1000, 3000, 0.1), shapes=7, found=(("a", True),)),
+    ProgressUpdate(1, Progress(500, 900, 0.1), shapes=9, found=(("a", True), ("b", False))),
 )
 
 
-def shown(news: tuple[ProgressUpdates, ...], history: CampaignHistory, seconds: float) -> str:
+def shown(news: tuple[ProgressUpdate, ...], history: CampaignHistory, seconds: float) -> str:
     console = Console(file=io.StringIO(), width=100)
     console.print(table(news, history, seconds))
     assert isinstance(console.file, io.StringIO)
@@ -44,14 +44,14 @@ def test_each_worker_and_all_of_them() -> None:
 
 
 def test_edges_where_there_are_any() -> None:
-    told = shown((ProgressUpdates(0, edges=12),), CampaignHistory(), 1.0)
+    told = shown((ProgressUpdate(0, edges=12),), CampaignHistory(), 1.0)
     assert "edges: none yet" in told
 
 
 def test_a_history_keeps_so_much_and_what_was_new() -> None:
     history = CampaignHistory()
     for second in range(5000):
-        news = ProgressUpdates(0, Progress(second * 10), shapes=second // 1000)
+        news = ProgressUpdate(0, Progress(second * 10), shapes=second // 1000)
         history.note([news], float(second))
     assert len(history.moments) <= MOST
     assert history.moments[0].seconds == 0
