@@ -43,13 +43,15 @@ def completed(client: Connection, line: str) -> str:
     """Return a line with the client's tube, and a new job that the command would find.
 
     So one error alone is due: a command for a job that is not there may be answered NOT_FOUND,
-    whatever else is wrong with it.
+    whatever else is wrong with it, and so may one for a tube without jobs where use creates none.
     """
     verb = _WORD.match(line)
     job = 0
     if "{job}" in line and verb is not None:
         client.needs(verb[0].encode())
         job = client.job_in(state_for(verb[0]))
+    elif "{tube}" in line:
+        client.put(b"a")
     return line.format(job=job, tube=client.tube)
 
 
