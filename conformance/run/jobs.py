@@ -105,7 +105,7 @@ class Backend(ABC, Generic[Result]):
                 self._taken(job)
 
 
-class _Here(Backend[Result]):
+class _LocalBackend(Backend[Result]):
     """A backend on this machine; messages on topics are heard between jobs, and now and then."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class _Here(Backend[Result]):
         self._heard[topic] = heard
 
 
-class InProcess(_Here[Result]):
+class InProcess(_LocalBackend[Result]):
     """This process, which does one job after the other: that costs no start."""
 
     slots = 1
@@ -138,7 +138,7 @@ class InProcess(_Here[Result]):
         return list(self._pending)
 
 
-class Processes(_Here[Result]):
+class Processes(_LocalBackend[Result]):
     """So many processes; ``waiting`` jobs more are handed out, so that none of them is idle."""
 
     def __init__(self, count: int, waiting: int = 0) -> None:
