@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
+from conformance.run.blame_for_losses import suspects_of_loss
 from conformance.run.runner import Outcome
 from conformance.target.footprint import NAMES
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from conformance.usual_answers import CLOSES, OVERLAP, SERIALLY
+from conformance.usual_answers import CLOSES, COMES_BACK, OVERLAP, SERIALLY
 from conformance.verdict import (
     GOES_ON,
     Deviation,
@@ -57,6 +58,14 @@ def _explained(outcome: Outcome, owner: str, why: str) -> Outcome:
     lost = TargetLost(error.expected, fate, error.marked, error.step.command)
     lost.owner, lost.de_facto = owner, error.de_facto
     return replace(outcome, error=lost)
+
+
+def _owner_after(seen: Outcome) -> str:
+    """Return the requirement that a target has broken which is lost after a test."""
+    if isinstance(seen.error, Deviation) and seen.error.step.kind is OutcomeKind.NO_REPLY:
+        # The command that was not answered may have ended it.
+        return seen.error.owner
+    return COMES_BACK if COMES_BACK in suspects_of_loss(seen.transcript.entries) else CLOSES
 
 
 class Losses:
@@ -156,10 +165,7 @@ class Losses:
             return
         item, seen = self._last
         error = TargetLost(GOES_ON, replace(fate, more=", as was seen when the test was over"))
-        error.owner = CLOSES
-        if isinstance(seen.error, Deviation) and seen.error.step.kind is OutcomeKind.NO_REPLY:
-            # The command that was not answered may have ended it.
-            error.owner = seen.error.owner
+        error.owner = _owner_after(seen)
         self._late.append(Loss(item, Outcome(error, seen.transcript, said=target.said())))
         self._is_explained = True
 

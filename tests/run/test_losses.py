@@ -15,8 +15,8 @@ from conformance.run.losses import Losses
 from conformance.run.runner import Outcome, Overlapped
 from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
-from conformance.transcript import Transcript
-from conformance.usual_answers import CLOSES, OVERLAP, SERIALLY
+from conformance.transcript import CLIENT_CLOSES, RESTARTS, Transcript
+from conformance.usual_answers import CLOSES, COMES_BACK, OVERLAP, SERIALLY
 from conformance.verdict import Deviation, Fate, NotTestable, OutcomeKind, Step, TargetLost
 from reports.results import read_results
 from tests.command_line import suite
@@ -170,22 +170,29 @@ def test_a_loss_that_the_test_alone_does_not_cause_is_not_its_own(server: BuiltI
 
 
 @pytest.mark.parametrize(
-    ("seen", "owner"),
+    ("seen", "event", "owner"),
     [
-        (None, CLOSES),
-        (OutcomeKind.WRONG_VALUE, CLOSES),
-        (OutcomeKind.NO_REPLY, "stats.ok"),
+        (None, CLIENT_CLOSES, CLOSES),
+        (None, RESTARTS, COMES_BACK),
+        (OutcomeKind.WRONG_VALUE, CLIENT_CLOSES, CLOSES),
+        (OutcomeKind.NO_REPLY, CLIENT_CLOSES, "stats.ok"),
     ],
 )
 def test_a_target_that_was_gone_after_a_test_was_lost_by_what_was_not_answered_or_by_the_end(
-    server: BuiltIn, monkeypatch: pytest.MonkeyPatch, seen: OutcomeKind | None, owner: str
+    server: BuiltIn,
+    monkeypatch: pytest.MonkeyPatch,
+    seen: OutcomeKind | None,
+    event: bytes,
+    owner: str,
 ) -> None:
+    transcript = Transcript()
+    transcript.add("" if event == RESTARTS else "A", "!", event, 0)
     error = None if seen is None else Deviation("OK", "another thing", step=Step(seen))
     if error is not None:
         error.owner = "stats.ok"
     losses = Losses()
     first: Any = _Item("first")
-    losses.after(first, Outcome(error), server, 0, _lost)
+    losses.after(first, Outcome(error, transcript), server, 0, _lost)
     monkeypatch.setattr(server, "ended", lambda: Fate(OutcomeKind.CRASHED, "ended by SIGSEGV"))
     losses.before(server, 0)
     (late,) = losses.late(is_over=True)
