@@ -105,7 +105,7 @@ class _Sentence:
                 return self._comparison(node)
             case ast.Subscript(value=ast.Attribute(value=reply, attr="args")):
                 return f"the id in {self.of(reply)}"
-            case ast.Subscript() if _is_plain(value := self._value(node)):
+            case ast.Subscript() if _is_plain(value := self.value_of(node)):
                 return _shown(value)
             case ast.Subscript(slice=ast.Slice()):
                 return f"part of {self.of(node.value)}"
@@ -114,7 +114,7 @@ class _Sentence:
             case ast.Call():
                 return self._call(node)
             case ast.BinOp():
-                if isinstance(value := self._value(node), int | float):
+                if isinstance(value := self.value_of(node), int | float):
                     return _shown(value)
                 if type(node.op) in _OPERATORS:
                     left, right = self.of(node.left), self.of(node.right)
@@ -145,25 +145,25 @@ class _Sentence:
         return f"`{ast.unparse(node)}`"
 
     def _named(self, node: ast.Name | ast.Attribute) -> str:
-        value = self._value(node)
+        value = self.value_of(node)
         if _is_plain(value):
             return _shown(value)
         name = node.id if isinstance(node, ast.Name) else node.attr
         return f"the {name.lower().replace('_', ' ')}"
 
-    def _value(self, node: ast.expr) -> object:
+    def value_of(self, node: ast.expr) -> object:
         """Return the value of a number, name, stored attribute, item or sum; None without any."""
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.BinOp) and type(node.op) in _SUMS:
-            left, right = self._value(node.left), self._value(node.right)
+            left, right = self.value_of(node.left), self.value_of(node.right)
             if isinstance(left, int | float) and isinstance(right, int | float):
                 return _SUMS[type(node.op)](left, right)
         if isinstance(node, ast.Name):
             return self._values.get(node.id)
         if isinstance(node, ast.Attribute):
-            return getattr(self._value(node.value), "__dict__", {}).get(node.attr)
-        if isinstance(node, ast.Subscript) and isinstance(held := self._value(node.value), list):
+            return getattr(self.value_of(node.value), "__dict__", {}).get(node.attr)
+        if isinstance(node, ast.Subscript) and isinstance(held := self.value_of(node.value), list):
             with contextlib.suppress(ValueError, TypeError, IndexError):
                 item: object = held[ast.literal_eval(node.slice)]
                 return item
@@ -203,7 +203,7 @@ class _Sentence:
             case ast.Name(id=name) | ast.Attribute(attr=name) if name in _PHRASES:
                 return _PHRASES[name].format(first).rstrip()
             case ast.Name(id=name) | ast.Attribute(attr=name):
-                is_client = arguments and isinstance(self._value(node.args[0]), Connection)
+                is_client = arguments and isinstance(self.value_of(node.args[0]), Connection)
                 about = [] if is_client else arguments[:1]
                 return " ".join(["the", name.strip("_").replace("_", " "), *about])
         return f"`{ast.unparse(node)}`"
@@ -223,6 +223,8 @@ def _is_plain(value: object) -> bool:
     """Tell whether a value can be shown in a sentence."""
     if isinstance(value, list | tuple | set | frozenset):
         return all(isinstance(item, str | int) for item in value)
+    if isinstance(value, dict):
+        return all(isinstance(item, str | int) for item in value.values())
     return isinstance(value, str | bytes | int | float)
 
 
@@ -233,6 +235,8 @@ def _shown(value: object) -> str:
             return _listed(map(_shown, value))
         case set() | frozenset():
             return _listed(sorted(map(_shown, value)))
+        case dict():
+            return _listed(f"{key}: {_shown(item)}" for key, item in value.items())
         case str():
             return value or "nothing"
         case float():
@@ -258,7 +262,8 @@ def _observed(test: ast.expr, values: Mapping[str, object], said: str) -> str:
         try:
             compared = ast.parse(said, mode="eval").body
             if isinstance(compared, ast.Compare):
-                return _shown(ast.literal_eval(compared.left))
+                total = _Sentence({}).value_of(compared.left)
+                return _shown(ast.literal_eval(compared.left) if total is None else total)
         except (SyntaxError, ValueError):
             pass
     return said

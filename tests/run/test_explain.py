@@ -32,6 +32,17 @@ def test_an_assertion_is_shown_as_a_sentence_and_the_value(tmp_path: Path) -> No
     assert shown.step.subject == "value == 1"
 
 
+def test_of_a_sum_its_value_is_shown(tmp_path: Path) -> None:
+    assert _failure(tmp_path / "test_it.py", "3 - value == 2, '(3 - 2) == 2'").observed == "1"
+
+
+def test_the_entries_of_a_dictionary_are_shown(tmp_path: Path) -> None:
+    text = (
+        "(grown := {'cmd-put': 2, 'cmd-use': 1}) is None\nassert grown == {}, 'assert {...} == {}'"
+    )
+    assert _failure(tmp_path / "test_it.py", f"not {text}").observed == "cmd-put: 2, cmd-use: 1"
+
+
 def test_of_a_value_with_a_name_nothing_is_left_out(tmp_path: Path) -> None:
     assert _failure(tmp_path / "test_it.py", "value == 1, 'assert ...2 == 1'").observed == "2"
 
