@@ -24,10 +24,15 @@ def anonymous(results: Results) -> Results:
 
 
 def _anonymous_test(test: Result) -> Result:
-    if test.evidence is None:
-        return test
-    said = _without_folders(test.evidence.said)
-    return test.model_copy(update={"evidence": test.evidence.model_copy(update={"said": said})})
+    changes: dict[str, object] = {}
+    if test.evidence is not None:
+        said = _without_folders(test.evidence.said)
+        changes["evidence"] = test.evidence.model_copy(update={"said": said})
+    if test.cause is not None:
+        # The last words of a server that has crashed.
+        observed = _without_folders(test.cause.observed)
+        changes["cause"] = test.cause.model_copy(update={"observed": observed})
+    return test.model_copy(update=changes)
 
 
 def _without_folders(text: str) -> str:

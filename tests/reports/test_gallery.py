@@ -11,7 +11,7 @@ from reports.gallery.anonymity import anonymous
 from reports.gallery.clients import GalleryClient, client_results_of, clients
 from reports.gallery.servers import GalleryServer, results_of, servers
 from reports.gallery.table import table
-from reports.results import read_results
+from reports.results import CauseRecord, read_results
 from reports.verdicts import Verdict
 from tests.made import case, evidence, requirement, results
 
@@ -76,12 +76,15 @@ def test_the_code_of_each_server_can_be_had_again() -> None:
 
 
 def test_what_a_server_said_names_no_folder_any_more() -> None:
-    test = case("put.a", Verdict.FAIL, evidence=evidence(said=SAID))
+    cause = CauseRecord(command="", expected="it goes on", observed="crashed: /a/b.rb:5: error")
+    test = case("put.a", Verdict.FAIL, evidence=evidence(said=SAID), cause=cause)
     after = anonymous(results(requirement("put.a"), health=["x at /a/b.c:1"], tests=[test]))
     assert after.health == ["x at b.c:1"]
-    kept = after.tests[0].evidence
+    kept, last_words = after.tests[0].evidence, after.tests[0].cause
     assert kept is not None
     assert kept.said == HEARD
+    assert last_words is not None
+    assert last_words.observed == "crashed: b.rb:5: error"
 
 
 def test_another_version_is_another_server() -> None:
