@@ -159,10 +159,12 @@ def test_what_one_has_lost_alone_explains_the_losses_of_others(server: BuiltIn) 
 
 def test_a_loss_that_the_test_alone_does_not_cause_is_not_its_own(server: BuiltIn) -> None:
     losses, lost = Losses(), _lost()
+    assert isinstance(lost.error, TargetLost)
+    lost.error.de_facto = True
     item: Any = _Item("any")
     told = losses.after(item, lost, server, 0, lambda: Outcome(None))
     assert isinstance(told.error, TargetLost)
-    assert told.error.owner == SERIALLY
+    assert (told.error.owner, told.error.de_facto) == (SERIALLY, True)
     assert "see what went before" in told.error.observed
     assert losses.after(item, lost, server, 0, _lost) is lost
     item.fixturenames.append("exploration")
