@@ -12,7 +12,8 @@ import click
 
 from conformance import usage
 from conformance.random_testing.findings import FOLDER
-from conformance.run.jobs import Backend, Processes
+from conformance.run.cluster import Cluster
+from conformance.run.jobs import Processes
 from conformance.run.named_target import names_target
 from conformance.run.options import Options
 from conformance.target.address import TargetError
@@ -94,7 +95,11 @@ def fuzz(
 
         campaign = SlicedCampaign(options, seed, findings or FOLDER, corpus, coverage, show)
         try:
-            backend = _backend(jobs, cluster, campaign.name)
+            backend = (
+                Processes[SliceOutcome](jobs)
+                if cluster is None
+                else Cluster[SliceOutcome](cluster, campaign.name)
+            )
             campaign.run(backend, seconds, max_findings or math.inf)
         except TargetError as error:
             errors = [str(error)]
@@ -103,7 +108,7 @@ def fuzz(
             if cluster is not None:
                 print("the same command takes over what workers have begun")
             for path in campaign.unreduced:
-                print(f"seen, and not made small: {path}")
+                print(f"observed, but not shrunk: {path}")
         updates = campaign.updates
         view.end(updates)
     if remark := options.leave():
@@ -120,12 +125,3 @@ def fuzz(
     for said in errors:
         print(f"error: {said}", file=sys.stderr)
     return code or (USAGE if errors else 0)
-
-
-def _backend(jobs: int, cluster: str | None, name: str) -> Backend[SliceOutcome]:
-    if cluster is None:
-        return Processes(jobs)
-    # Dask is an extra, and takes long to import.
-    from conformance.run.cluster import Cluster
-
-    return Cluster(cluster, name)

@@ -14,7 +14,7 @@ from conformance.target.limits import Limits
 from fuzz.shared_memory import SharedSegment
 
 CLASSIC = 2**16
-"""The counters of a server whose runtime does not print how many it has."""
+"""The number of counters of a server, if its runtime does not print it."""
 LARGEST = 2**26
 _SIZE = re.compile(r"^[0-9]{1,9}$", re.MULTILINE)
 

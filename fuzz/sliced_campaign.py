@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-import queue
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -67,7 +66,6 @@ class SlicedCampaign:
         """The same for each campaign that does exactly this."""
         self._updates: dict[str, ProgressUpdate] = {}
         self._beats: dict[str, Beat] = {}
-        self._heard: queue.SimpleQueue[FirstSight | Beat] = queue.SimpleQueue()
         self._mine: set[int] = set()
         """The seeds of slices whose outcome was not taken by an earlier client."""
         self._begun: float | None = None
@@ -98,8 +96,8 @@ class SlicedCampaign:
             self._mine.update(map(int, backend.left()))
             if self._mine:
                 print(f"taking over {counted(len(self._mine), 'slice')} of before", flush=True)
-            backend.hear(self.name, self._heard.put)
-            for job in backend.done(next_slice, self._look):
+            backend.hear(self.name, self._hear)
+            for job in backend.done(next_slice, lambda: self._shows(self.updates)):
                 if job.result is not None:
                     failed = 0
                     self._merge(job.result)
@@ -189,14 +187,8 @@ class SlicedCampaign:
 
     # ------------------------------------------------------------ meanwhile
 
-    def _look(self) -> None:
-        """Take the messages of workers that are at work."""
-        with contextlib.suppress(queue.Empty):
-            while True:
-                self._hear(self._heard.get_nowait())
-        self._shows(self.updates)
-
     def _hear(self, heard: FirstSight | Beat) -> None:
+        """Take a message of a worker that is at work."""
         place = heard.worker, heard.seed
         if heard.seed not in self._mine or place in self._over:
             return

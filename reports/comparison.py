@@ -28,7 +28,7 @@ class Row:
 
     @property
     def with_reasons(self) -> list[tuple[int, RequirementRecord]]:
-        """The targets, by number, whose verdict has a reason."""
+        """The verdicts that have a reason, each with the number of its target."""
         return [(number, r) for number, r in enumerate(self.found) if r and r.reason]
 
 

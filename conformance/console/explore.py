@@ -187,17 +187,11 @@ def _cluster(address: str, work: Sequence[_Exploration]) -> Cluster[Far]:
 
 def explored_on(backend: Backend[Far], work: Iterable[_Exploration]) -> Iterator[Explored]:
     """Explore worlds, and yield each that is done."""
-    begun = {*backend.left()}
-    left = iter([one for one in work if one.world.name not in begun])
-
-    def next_job() -> Job[Far] | None:
-        one = next(left, None)
-        if one is None:
-            return None
-        return Job(one.world.name, partial(explore_far, one, one.end - time.monotonic()))
-
+    jobs = (
+        Job(one.world.name, partial(explore_far, one, one.end - time.monotonic())) for one in work
+    )
     with contextlib.closing(backend):
-        for job in backend.done(next_job):
+        for job in backend.each(jobs):
             if job.result is None:
                 raise TargetError(str(job.error))
             yield job.result.filed()

@@ -65,15 +65,9 @@ def read_servers(file: Path) -> Mapping[str, list[str]]:
 def _done(
     backend: Backend[Text], servers: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, Text]]:
-    begun = {*backend.left()}
-    left = iter([name for name in servers if name not in begun])
-
-    def next_job() -> Job[Text] | None:
-        name = next(left, None)
-        return None if name is None else Job(name, partial(results_of, servers[name]))
-
+    jobs = (Job(name, partial(results_of, arguments)) for name, arguments in servers.items())
     with contextlib.closing(backend):
-        for job in backend.done(next_job):
+        for job in backend.each(jobs):
             yield job.name, job.result or ("", f"a worker: {job.error}")
 
 

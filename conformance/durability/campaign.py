@@ -146,19 +146,14 @@ class DurabilityCampaign:
         left = [(name, files) for name, files in work if name not in seen]
         begun = time.monotonic()
         with self._kept.open("a", encoding="utf-8") as kept:
-            for job in self._looked(question, left):
-                name, one = job.name, job.outcome()
-                seen[name] = one
-                kept.write(json.dumps([name, one.as_json()]) + "\n")
+            jobs = (Job(name, partial(look, question, files)) for name, files in left)
+            for job in self._backend.each(jobs):
+                one = seen[job.name] = job.outcome()
+                kept.write(json.dumps([job.name, one.as_json()]) + "\n")
                 self.started += 1
                 self._on_progress(self.started, len(left))
         self.seconds = time.monotonic() - begun
         return seen
-
-    def _looked(self, question: Question, work: Sequence[tuple[str, Files]]) -> Iterator[Job[Seen]]:
-        """Try each state, and yield it when it is done."""
-        jobs = (Job(name, partial(look, question, files)) for name, files in work)
-        return self._backend.done(lambda: next(jobs, None))
 
 
 def workers(count: int) -> Backend[Seen]:

@@ -184,7 +184,7 @@ def _lost(pending: _Pending, now: Disk, at: int, most: int) -> Iterator[Crash]:
         yield state((p for p in pieces if _block(p) != block), f"without {region}")
         yield state((_zeros(p) if _block(p) == block else p for p in pieces), f"zeros in {region}")
         others = (p for p in pieces if _block(p) in (block, None))
-        yield state(others, f"but for names and sizes, only {region}")
+        yield state(others, f"except for names and sizes, only {region}")
     if any(not isinstance(operation, Write) for operation in left):
         yield state((p for p in pieces if _block(p) is None), "only names and sizes are there")
         yield state(map(_zeros, pieces), "zeros in place of all that was written")

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import queue
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from conformance.run.jobs import Backend, Job, Result
+from conformance.run.jobs import LOOK, Backend, Job, Result
+from conformance.run.workers import TopicMessage
 from conformance.usage import refuse
 
 if TYPE_CHECKING:
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
 
 _REACH = 10
 """Seconds until a scheduler is given up that does not answer."""
-_LOOK = 0.5
-"""Seconds after which it is looked again for workers that have come."""
 _ABANDONED = 60.0
 """Seconds without any worker after which nothing more is waited for."""
 
@@ -34,7 +34,9 @@ class Cluster(Backend[Result]):
     """
 
     def __init__(self, address: str, name: str) -> None:
-        super().__init__()
+        # Dask puts messages in from a thread of its own.
+        self._received: queue.SimpleQueue[TopicMessage] = queue.SimpleQueue()
+        super().__init__(self._received)
         try:
             from distributed import Client
         except ImportError:
@@ -83,10 +85,10 @@ class Cluster(Backend[Result]):
         from distributed import wait
 
         if not self._pending:
-            time.sleep(_LOOK)
+            time.sleep(LOOK)
             return ()
         try:
-            waited = wait(list(self._pending), timeout=_LOOK, return_when="FIRST_COMPLETED")
+            waited = wait(list(self._pending), timeout=LOOK, return_when="FIRST_COMPLETED")
         except TimeoutError:
             return ()
         return list(waited.done)
@@ -95,9 +97,14 @@ class Cluster(Backend[Result]):
         self._client.unpublish_dataset(f"{self._name}-{job.name}")
 
     def hear(self, topic: str, heard: Callable[[Any], None]) -> None:
-        self._client.subscribe_topic(topic, lambda event: heard(pickle.loads(event[1])))
+        super().hear(topic, heard)
+
+        def receive(event: bytes) -> None:
+            self._received.put((topic, pickle.loads(event)))
+
+        self._client.subscribe_topic(topic, lambda event: receive(event[1]))
         for _, event in self._client.get_events(topic):
-            heard(pickle.loads(event))
+            receive(event)
 
     def end_work(self, function: Callable[..., object], *arguments: object) -> None:
         with contextlib.suppress(Exception):

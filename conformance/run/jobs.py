@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import queue
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
-from conformance.run.workers import worker_processes
+from conformance.run.workers import TopicMessage, worker_processes
 
-_LOOK = 0.5
+LOOK = 0.5
 """Seconds between two checks for messages of workers."""
 Result = TypeVar("Result")
 
@@ -33,11 +34,24 @@ class Job(Generic[Result]):
         return self.result
 
 
-class Backend(ABC, Generic[Result]):
-    """The place where jobs are done: this process, others, or a cluster."""
+class _Messages(Protocol):
+    """A queue of messages from workers."""
 
-    def __init__(self) -> None:
+    def empty(self) -> bool: ...
+
+    def get(self) -> TopicMessage: ...
+
+
+class Backend(ABC, Generic[Result]):
+    """The place where jobs are done: this process, others, or a cluster.
+
+    ``messages``: those that its workers send.
+    """
+
+    def __init__(self, messages: _Messages) -> None:
         self._pending: dict[Future[Result], Job[Result]] = {}
+        self._messages = messages
+        self._heard: dict[str, Callable[[Any], None]] = {}
 
     @property
     @abstractmethod
@@ -53,7 +67,7 @@ class Backend(ABC, Generic[Result]):
         """Return what has ended, after a while at the latest."""
 
     def _taken(self, job: Job[Result]) -> None:
-        """Forget a job whose result was taken."""
+        """Forget a job, as its result was taken."""
 
     def left(self) -> list[str]:
         """Take over the jobs that an earlier client has left; return their names."""
@@ -63,15 +77,24 @@ class Backend(ABC, Generic[Result]):
     def number(self) -> int:
         """Return the number of the next job, of all clients for the same work."""
 
-    @abstractmethod
     def hear(self, topic: str, heard: Callable[[Any], None]) -> None:
-        """Call a function with each message on a topic, earlier ones included."""
+        """Let :meth:`done` call a function with each message on a topic, earlier ones included."""
+        self._heard[topic] = heard
 
     def end_work(self, function: Callable[..., object], *arguments: object) -> None:
         """Call a function on each worker that outlives this client."""
 
     def close(self) -> None:
         """Hand out nothing more, and give up what is not done."""
+
+    def each(self, jobs: Iterable[Job[Result]]) -> Iterator[Job[Result]]:
+        """Do these jobs, except those that an earlier client has left, and yield all that are done.
+
+        A job is asked for when it can be handed out.
+        """
+        begun = {*self.left()}
+        left = (job for job in jobs if job.name not in begun)
+        return self.done(lambda: next(left, None))
 
     def done(
         self,
@@ -93,7 +116,11 @@ class Backend(ABC, Generic[Result]):
                 has_more = job is not None
                 if job is not None:
                     self._pending[self._submit(job)] = job
-            for future in self._ended():
+            ended = self._ended()
+            while not self._messages.empty():
+                topic, message = self._messages.get()
+                self._heard.get(topic, lambda _: None)(message)
+            for future in ended:
                 job = self._pending[future]
                 try:
                     job.result = future.result()
@@ -106,24 +133,23 @@ class Backend(ABC, Generic[Result]):
 
 
 class _LocalBackend(Backend[Result]):
-    """A backend on this machine; messages on topics are heard between jobs, and now and then."""
+    """A backend on this machine, which has one client."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, messages: _Messages) -> None:
+        super().__init__(messages)
         self._numbers = itertools.count()
-        self._heard: dict[str, Callable[[Any], None]] = {}
 
     def number(self) -> int:
         return next(self._numbers)
-
-    def hear(self, topic: str, heard: Callable[[Any], None]) -> None:
-        self._heard[topic] = heard
 
 
 class InProcess(_LocalBackend[Result]):
     """This process, which does one job after the other: that costs no start."""
 
     slots = 1
+
+    def __init__(self) -> None:
+        super().__init__(queue.SimpleQueue())
 
     def _submit(self, job: Job[Result]) -> Future[Result]:
         assert job.work is not None
@@ -142,9 +168,9 @@ class Processes(_LocalBackend[Result]):
     """So many processes; ``waiting`` jobs more are handed out, so that none of them is idle."""
 
     def __init__(self, count: int, waiting: int = 0) -> None:
-        super().__init__()
+        self._pool, messages = worker_processes(count)
+        super().__init__(messages)
         self._slots = count + waiting
-        self._pool, self._messages = worker_processes(count)
 
     @property
     def slots(self) -> int:
@@ -160,11 +186,7 @@ class Processes(_LocalBackend[Result]):
             return future
 
     def _ended(self) -> Iterable[Future[Result]]:
-        ended = wait(self._pending, _LOOK, FIRST_COMPLETED).done
-        while not self._messages.empty():
-            topic, message = self._messages.get()
-            self._heard.get(topic, lambda _: None)(message)
-        return list(ended)
+        return list(wait(self._pending, LOOK, FIRST_COMPLETED).done)
 
     def close(self) -> None:
         if self._pending:

@@ -17,7 +17,7 @@ from conformance.target.footprint import FOOTPRINT
 TopicMessage = tuple[str, object]
 """A topic, and a message on it."""
 _outlet: SimpleQueue[TopicMessage] | None = None
-"""The way to the process whose worker this one is; None elsewhere."""
+"""The queue to the process that has started this worker; None elsewhere."""
 
 
 def worker_processes(count: int) -> tuple[ProcessPoolExecutor, SimpleQueue[TopicMessage]]:
@@ -53,7 +53,7 @@ def _begin(run: str, started: Synchronized[int], outlet: SimpleQueue[TopicMessag
     with started.get_lock():
         started.value += 1
         FOOTPRINT.join(run, started.value)
-    # Ctrl-C is for the process whose worker this is.
+    # Ctrl-C is for the process that has started this worker.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None

@@ -51,7 +51,7 @@ class TourPlayer:
         self._comparison.begin()
         for turn in turns:
             self._do(turn.steps)
-            # A client that waits may get a job whose id only the reply to its put reveals.
+            # A waiting client may get a job before the reply to its put reveals the id.
             for number, expected in sorted(turn.replies.items(), key=_names_no_job):
                 self._compare(number, expected)
             for number in turn.ended:

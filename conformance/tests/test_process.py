@@ -22,7 +22,7 @@ ROUNDING = 1.0
 TICKS = 0.03
 """Seconds by which two measurements of CPU time may differ."""
 UNKNOWN = "unknown"
-"""The value of a server whose system does not report it."""
+"""The value where the system does not report it to the server."""
 WORTH = 0.06
 """Seconds of CPU time from which on it is worth comparing."""
 WORKS, PART = 3.0, 200

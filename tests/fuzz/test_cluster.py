@@ -271,17 +271,13 @@ def test_entries_that_reach_nothing_more_are_not_handed_out(tmp_path: Path) -> N
 def test_what_a_lost_worker_has_seen_stays_as_it_was_seen(tmp_path: Path) -> None:
     made = campaign(tmp_path)
     for worker, seed in (("tcp://one", 7), ("tcp://lost", 7), ("tcp://one", 9)):
-        made._heard.put(FirstSight(worker, seed, Transcript([Message(worker, ">", b"a", seed)])))
-    made._look()
+        made._hear(FirstSight(worker, seed, Transcript([Message(worker, ">", b"a", seed)])))
     assert len(list((tmp_path / "found").glob("unreduced-*"))) == 2
     made._merge(OUTCOME)
     left = list((tmp_path / "found").glob("unreduced-*"))
     assert len(left) == 1
-    made._heard.put(Beat("tcp://one", 8, "beanstalkd 1.13", Progress(5, 5, 0.1)))
-    seen: list[int] = []
-    made._shows = lambda updates: seen.append(sum(update.progress.cases for update in updates))
-    made._look()
-    assert seen == [15]
+    made._hear(Beat("tcp://one", 8, "beanstalkd 1.13", Progress(5, 5, 0.1)))
+    assert sum(update.progress.cases for update in made.updates) == 15
 
 
 def test_what_was_found_elsewhere_is_filed_here_once(

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def tells(topic: str, message: str) -> str:
     return worker_name()
 
 
-def jobs(*work: Callable[[], str]) -> Callable[[], Job[str] | None]:
+def jobs(*work: Callable[[], Any]) -> Callable[[], Job[Any] | None]:
     left = [Job(str(number), one) for number, one in enumerate(work)]
     return lambda: left.pop(0) if left else None
 
@@ -73,13 +74,13 @@ def test_workers_tell_their_news_and_make_tubes_of_this_run() -> None:
 def test_the_jobs_of_a_process_that_was_killed_have_an_error() -> None:
     with contextlib.closing(Processes[str](1)) as backend:
         kills = partial(signal.raise_signal, signal.SIGKILL)
-        done = list(backend.done(jobs(kills, partial(str, 5))))  # type: ignore[arg-type]
+        done = list(backend.done(jobs(kills, partial(str, 5))))
     assert [job.error is None for job in done] == [False, False]
 
 
 def test_who_is_interrupted_waits_for_no_job() -> None:
     start = time.monotonic()
     with contextlib.closing(Processes[str](2)) as backend:
-        done = backend.done(jobs(partial(time.sleep, LONG), partial(str, 5)))  # type: ignore[arg-type]
+        done = backend.done(jobs(partial(time.sleep, LONG), partial(str, 5)))
         assert next(done).result == "5"
     assert time.monotonic() - start < LONG
