@@ -15,8 +15,9 @@ _IS_NO_CHOICE = re.compile("-[vqr].*|-p|no:cacheprovider|--(tb|color|junitxml)=.
 def processes(arguments: Iterable[str]) -> int:
     """Return the number of processes for a run with these arguments of pytest.
 
-    It is one if they choose tests or processes.
+    It is one if they choose tests or processes. Else each CPU has two: while a test of one waits
+    for the server, that of the other runs.
     """
     if not all(map(_IS_NO_CHOICE.fullmatch, arguments)):
         return 1
-    return min(len(processors()), MOST)
+    return min(2 * len(processors()), MOST)

@@ -37,9 +37,9 @@ def test_a_run_of_chosen_tests_or_processes_has_what_was_chosen(arguments: Seque
     assert processes(arguments) == 1
 
 
-def test_where_one_processor_is_allowed_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_processor_has_two(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
-    assert processes([]) == 1
+    assert processes([]) == 2
 
 
 @needs_faketime
