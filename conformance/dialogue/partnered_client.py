@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from conformance import yamlish
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.exchange import Exchange
+from conformance.dialogue.exchange import Exchange, observation
 from conformance.usual_answers import key_requirement
 from conformance.verdict import Deviation, OutcomeKind, Step
 from reference_server.model import Model
 from reference_server.partner import Partner
 from reference_server.profiles import Profile
-from reference_server.wire import BAD_FORMAT, CRLF, Reply
+from reference_server.wire import BAD_FORMAT, CRLF, NOT_FOUND, Reply
 
 KEYS = (
     *("state", "pri", "delay", "ttr", "reserves", "releases", "buries", "kicks"),
@@ -42,32 +42,40 @@ class PartneredClient:
         Return the reply; for statistics, return those of the model. ``jobs`` are ids of the
         target, or of no job, that are inserted into the text.
         """
-        return self._judged(self._client.send(_filled(text, jobs)), text, jobs)
+        exchange = self._client.send(_filled(text, jobs))
+        return self._judged(exchange, text, self._prediction(text, jobs))
 
     def accepts(self, text: str, *jobs: int) -> bool:
         """Do as :meth:`says`; return False if the target refuses the line with BAD_FORMAT."""
         exchange = self._client.send(_filled(text, jobs))
         if exchange.any_reply() == BAD_FORMAT:
             return False
-        self._judged(exchange, text, jobs)
+        self._judged(exchange, text, self._prediction(text, jobs))
         return True
 
     def prepare(self, text: str, *jobs: int) -> Reply:
         """Do as :meth:`says` for a line that the test needs, but does not test."""
-        return self._judged(self._client.prepare(_filled(text, jobs)), text, jobs)
+        exchange = self._client.prepare(_filled(text, jobs))
+        return self._judged(exchange, text, self._prediction(text, jobs))
 
     def observe(self, text: str, *jobs: int, tested: Collection[str] = KEYS) -> Reply:
         """Do as :meth:`says` for a line by which the test observes what it tests.
 
         A wrong value of a key that is not ``tested`` breaks the requirement of that key.
         """
-        return self._judged(self._client.observe(_filled(text, jobs)), text, jobs, tested)
+        line, predicted = _filled(text, jobs), self._prediction(text, jobs)
+        role = self._client.observation(line)
+        if predicted == NOT_FOUND:
+            role = observation(line, f"{text.split()[0]}.not-found")
+        return self._judged(self._client.send(line, role), text, predicted, tested)
+
+    def _prediction(self, text: str, jobs: Sequence[int]) -> Reply:
+        own = [self._ids.get(job, job) for job in jobs]
+        return self._predicted(_filled(text, own).encode() + CRLF)
 
     def _judged(
-        self, exchange: Exchange, text: str, jobs: Sequence[int], tested: Collection[str] = KEYS
+        self, exchange: Exchange, text: str, predicted: Reply, tested: Collection[str] = KEYS
     ) -> Reply:
-        own = [self._ids.get(job, job) for job in jobs]
-        predicted = self._predicted(_filled(text, own).encode() + CRLF)
         if predicted.word == "INSERTED":
             reply = exchange.reply("INSERTED")
             self.newest = int(reply.args[0])

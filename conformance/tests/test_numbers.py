@@ -81,7 +81,7 @@ LIMITS = {
     ("reserve-with-timeout", 0): "reserve.timeout-zero",
     ("pause-tube", 1): "pause-tube.delay-limit",
 }
-"""The requirements that say what a number may be; of an id, that is what is well-formed."""
+"""The requirements that say what a number may be."""
 
 SHOWN = {
     ("put", 0): "pri",
@@ -101,11 +101,16 @@ def _is_ttr(place: NumberPlace) -> bool:
     return place[:2] == ("put", 2)
 
 
+def _ids(place: NumberPlace) -> tuple[str, ...]:
+    """Return the id of a job, and others of no job."""
+    return ("{0}", "{1}", "{2}", str(U64)) if place.kind is ArgumentKind.JOB else ()
+
+
 def _values(place: NumberPlace) -> tuple[str, ...]:
-    """Return numbers that are well-formed; those of jobs in terms of the id of one."""
+    """Return numbers that are well-formed, apart from ids."""
     match place.kind:
         case ArgumentKind.JOB:
-            return ("{0}", "{1}", "{2}", str(U64))
+            return ()
         case ArgumentKind.SIZE | ArgumentKind.COUNT | ArgumentKind.TIMEOUT:
             return SMALL
     return tuple(str(value) for value in VALUES if value or not _is_ttr(place))
@@ -162,7 +167,7 @@ def _strictly(spellings: Spellings) -> Spellings:
 
 
 def _limit(place: NumberPlace) -> str:
-    return LIMITS.get(place[:2], "protocol.integers-are-decimal")
+    return LIMITS[place[:2]]
 
 
 def _refusal(place: NumberPlace) -> str:
@@ -251,6 +256,10 @@ class _Numbers:
         """Say a number, and look up what it has done."""
         self._say(place, text, line, lambda said, *jobs: bool(self.client.says(said, *jobs)))
 
+    def names(self, place: NumberPlace, text: str, line: str) -> None:
+        """Do as :meth:`says` for an id: only which job it names is under test."""
+        self._say(place, text, line, lambda said, *jobs: bool(self.client.observe(said, *jobs)))
+
     def accepts(self, place: NumberPlace, text: str, line: str) -> bool:
         """Do as :meth:`says`, unless it is refused with BAD_FORMAT; then return False."""
         return self._say(place, text, line, self.client.accepts)
@@ -290,6 +299,17 @@ class _Numbers:
     def _delete(self, *jobs: int) -> None:
         for job in jobs:
             self.client.prepare("delete {0}", job)
+
+
+@pytest.mark.parametrize(
+    ("place", "spellings"), _rows(("id", _ids, _always("protocol.integers-are-decimal")))
+)
+def test_an_id_names_one_job(
+    client: Connection, profile: Profile, place: NumberPlace, spellings: tuple[str, ...]
+) -> None:
+    numbers = _Numbers(client, profile)
+    for text, line in _lines(client, profile, place, spellings):
+        numbers.names(place, text, line)
 
 
 @pytest.mark.parametrize(

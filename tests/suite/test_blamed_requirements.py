@@ -49,6 +49,8 @@ from reference_server.state import Client
 from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
+    INTERNAL_ERROR,
+    NOT_FOUND,
     UNKNOWN_COMMAND,
     Body,
     Command,
@@ -606,3 +608,19 @@ def test_a_number_that_another_key_shows_is_not_blamed() -> None:
         Fault("", "other", _ShowsNoPriority), lambda one: bool(numbers & one.slugs), enough=9
     )
     assert sorted(found) == ["put.priority-limit", "stats-job.pri"]
+
+
+class _FailsToBuryNothing(Model):
+    """Has no answer where the job that is to be buried is not there."""
+
+    def _bury(self, conn: Client, id: int, pri: int) -> Reply:
+        reply = super()._bury(conn, id, pri)
+        return INTERNAL_ERROR if reply == NOT_FOUND else reply
+
+
+def test_an_error_at_an_id_of_no_job_is_no_matter_of_numbers() -> None:
+    requirements = {"protocol.integers-are-decimal", "bury.not-found"}
+    found = failures(
+        Fault("", "other", _FailsToBuryNothing), lambda one: bool(requirements & one.slugs), 3
+    )
+    assert sorted(found) == ["bury.not-found"]
