@@ -52,6 +52,8 @@ _OBSERVING = ("reserve", "peek", "stats", "list-")
 """The beginnings of commands by which tests observe what they test."""
 IN_STEP = "protocol.serial-replies"
 """The requirement of a target that sends what nobody has asked for."""
+ID_UNIQUE = "reserve.id-unique"
+"""The requirement of a target that gives a job the id of another."""
 AFTER_LONG_LINE = "error.long-line-resynchronises"
 """The requirement of a target that does so after a line that is too long."""
 CLOSES = "protocol.close-ends-connection"

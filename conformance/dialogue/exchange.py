@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
-from conformance.usual_answers import IN_STEP, answer_to_malformed, key_requirement
+from conformance.usual_answers import ID_UNIQUE, IN_STEP, answer_to_malformed, key_requirement
 from conformance.verdict import Deviation, NotOffered, OutcomeKind, Step
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
@@ -59,6 +59,12 @@ def _without_priority(reply: Reply) -> Reply:
     if reply.word in ("RESERVED", "FOUND"):
         return reply._replace(args=reply.args[:1])
     return reply
+
+
+def _is_of_another_job(reply: Reply, expected: Reply) -> bool:
+    """Return whether a reply has the id of the expected job, but another body."""
+    came = _without_priority(reply)
+    return (came.word, came.args) == (expected.word, expected.args) and came.body != expected.body
 
 
 def _is_of_another_command(word: str, expected: set[str]) -> bool:
@@ -169,7 +175,10 @@ class Exchange:
         expected = " or ".join(map(str, allowed))
         arrival = self._take(expected, *(reply.word for reply in allowed))
         if arrival.reply not in allowed and _without_priority(arrival.reply) not in allowed:
-            raise self._wrong(expected, {reply.word for reply in allowed}, arrival)
+            deviation = self._wrong(expected, {reply.word for reply in allowed}, arrival)
+            if any(_is_of_another_job(arrival.reply, reply) for reply in allowed):
+                deviation.suspects = (ID_UNIQUE,)
+            raise deviation
         return arrival.reply
 
     def expect_now(self, *allowed: Reply) -> Reply:

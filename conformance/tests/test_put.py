@@ -40,6 +40,16 @@ def test_each_job_has_an_id_of_its_own(client: Connection, other: Connection) ->
     assert len(set(jobs)) == len(jobs)
 
 
+@requirement(
+    "reserve.id-unique",
+    "<id> is the job id -- an integer unique to this job in this instance of beanstalkd.",
+)
+def test_a_new_job_has_the_id_of_no_other_after_one_was_deleted(client: Connection) -> None:
+    first, *others = (client.tested.put(b"a") for _ in range(3))
+    client.delete(first, "ready")
+    assert client.tested.put(b"a") not in others
+
+
 @requirement("put.ids-increase", "<id> is the integer id of the new job")
 def test_ids_increase(client: Connection, other: Connection) -> None:
     jobs = [connection.put(b"a") for connection in (client, other) * 20]

@@ -256,6 +256,7 @@ def test_stats_job_tells_delay_and_ttr_as_they_were_given(
 ) -> None:
     job = client.put(b"a", delay=1, ttr=77)
     clock.advance(1)
+    client.delay_ends(job)
     client.hold(job)
     stats = client.stats_job(job)
     assert (stats["delay"], stats["ttr"]) == ("1", "77")

@@ -54,6 +54,22 @@ class SameId(Model):
         return reply
 
 
+@fault("reserve.id-unique", "who puts after a delete is told the id of another job")
+class SameIdAfterDelete(Model):
+    _deleted = False
+
+    def _delete(self, conn: Client, id: int) -> Reply:
+        reply = super()._delete(conn, id)
+        self._deleted = reply == wire.DELETED
+        return reply
+
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
+        reply = super()._body(conn, data)
+        if reply.word == "INSERTED" and self._deleted and conn.use.total_jobs == 4:
+            return wire.INSERTED(int(reply.args[0]) - 1)
+        return reply
+
+
 @fault("put.into-used-tube", "put inserts into the tube that was watched last")
 class PutsWhereItWatches(Model):
     def _put(self, conn: Client, put: Put) -> None:

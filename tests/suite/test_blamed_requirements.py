@@ -28,6 +28,7 @@ from conformance.usual_answers import (
     CLOSES,
     DRAINING,
     DRAINS,
+    ID_UNIQUE,
     IN_STEP,
     OVERLAP,
     answer_to_malformed,
@@ -45,7 +46,7 @@ from reference_server.commands import COMMANDS
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
-from reference_server.state import Client
+from reference_server.state import Client, Job
 from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
@@ -624,3 +625,23 @@ def test_an_error_at_an_id_of_no_job_is_no_matter_of_numbers() -> None:
         Fault("", "other", _FailsToBuryNothing), lambda one: bool(requirements & one.slugs), 3
     )
     assert sorted(found) == ["bury.not-found"]
+
+
+class _GivesAnotherBody(Model):
+    """Gives each job with a body that was not put."""
+
+    def _give(self, job: Job, conn: Client) -> Reply:
+        return super()._give(job, conn)._replace(body=b"another")
+
+
+def test_the_body_of_another_job_is_a_matter_of_ids_where_they_repeat() -> None:
+    name = "test_reserve_gives_a_ready_job"
+    chosen = next(one for one in cases() if one.name == name and applies(one, NEWEST))
+    with contextlib.closing(BuiltIn(fault=Fault("", "o", _GivesAnotherBody))) as server:
+        error = running.run(chosen.test, chosen.arguments, server).error
+    assert isinstance(error, Deviation)
+    blame = blame_of(error, Traits())
+    found = case("reserve.reserved", Verdict.FAIL), blame
+    (alone,) = _attributed(found)
+    _, explained = _attributed(_fails(ID_UNIQUE), found)
+    assert (alone.blocked, explained.blocked) == ({}, {"reserve.reserved": ID_UNIQUE})
