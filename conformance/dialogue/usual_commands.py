@@ -282,7 +282,14 @@ class UsualCommands(ABC):
 
     def take_job(self) -> int:
         """Reserve the next job in the set-up, whichever it is; return its id."""
-        return int(self.prepare(self.ask_for_job).reply("RESERVED").args[0])
+        (job,) = self.take_jobs(1)
+        return job
+
+    def take_jobs(self, count: int) -> list[int]:
+        """Reserve the next jobs in the set-up, asking for so many in one go; return their ids."""
+        line = self.ask_for_job
+        asked = self.each([line.encode() + CRLF] * count, [self._set_up_role(line)] * count)
+        return [int(exchange.reply("RESERVED").args[0]) for exchange in asked]
 
     def put_and_bury(self, body: bytes = b"a") -> int:
         """Put a job, reserve it and bury it; return its id."""

@@ -100,7 +100,7 @@ def _put(
 def test_1000_jobs_of_one_client_are_buried_and_kicked(client: Connection) -> str:
     budget = Budget(SECONDS)
     jobs = _put(client, budget, [(b"a", number, 0, LONG) for number in range(MANY)])
-    client.prepares([(client.ask_for_job, "RESERVED")] * len(jobs))
+    client.take_jobs(len(jobs))
     order = random.Random(len(jobs)).sample(jobs, len(jobs))
     client.prepares([(f"bury {job} {number}", BURIED) for number, job in enumerate(order)])
     left = len(order)
@@ -183,7 +183,7 @@ def test_1000_tubes_with_a_job_each(client: Connection, profile: Profile, new_tu
     assert sorted(set(tubes) - set(names)) == []
     assert len(names) == len(set(names))
     reserved = len(jobs) if "ready" not in profile.deletes else 3
-    client.prepares([(client.ask_for_job, "RESERVED")] * reserved)
+    client.take_jobs(reserved)
     deletes = client.role_of_delete("ready" if "ready" in profile.deletes else "reserved")
     client.says([(f"delete {job}", DELETED) for job in jobs], roles=[deletes] * len(jobs))
     gone = tubes[1::2]

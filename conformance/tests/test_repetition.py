@@ -235,6 +235,6 @@ def test_stats_counts_what_is_said_again_and_again(
 def test_stats_counts_300_jobs(alone: None, client: Connection, verb: str) -> None:
     before = client.stats().number(f"cmd-{verb}")
     jobs = client.put_many([b"a"] * TIMES, in_order=True)
-    client.prepares([(client.ask_for_job, "RESERVED")] * TIMES)
+    client.take_jobs(TIMES)
     client.prepares([(f"delete {job}", DELETED) for job in jobs])
     assert client.stats().number(f"cmd-{verb}") - before == TIMES
