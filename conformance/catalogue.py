@@ -27,7 +27,8 @@ class Requirement:
 
     ``levels`` begins with the first profile that it belongs to; each level holds from a profile on,
     as texts of other profiles may say more or less. ``until`` is the last profile that it belongs
-    to, None if the newest does.
+    to, None if the newest does. ``presupposes`` names a requirement without which this one says
+    nothing: that of which this is a special case, or a consequence.
     """
 
     slug: str
@@ -36,6 +37,7 @@ class Requirement:
     source: str
     clause: str
     until: str | None = None
+    presupposes: str | None = None
 
     @property
     def document(self) -> str:
@@ -97,7 +99,7 @@ class CatalogueError(Exception):
 
 
 _STAGES = list(PROFILES)
-_KEYS = {"level", "clause", "source", "since", "until"}
+_KEYS = {"level", "clause", "source", "since", "until", "presupposes"}
 _TOP = {"section", "source", "requirements"}
 _FILE = re.compile(r"\d\d-[a-z]+\.yaml")
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*")
@@ -153,8 +155,10 @@ def _requirement(
             raise complain(f"a profile must be one of {', '.join(_STAGES)}, not {stage!r}")
     if not levels or list(levels) != sorted(levels, key=_STAGES.index):
         raise complain("the profiles of level must be there, the oldest first")
-    words = " ".join(clause.split())
-    return Requirement(slug, tuple(levels.items()), section, source, words, until)
+    words, presupposes = " ".join(clause.split()), entry.get("presupposes")
+    if not isinstance(presupposes, str | None) or presupposes == slug:
+        raise complain("presupposes names another requirement")
+    return Requirement(slug, tuple(levels.items()), section, source, words, until, presupposes)
 
 
 @cache
@@ -195,6 +199,11 @@ def read_catalogue(
             if slug in result:
                 raise CatalogueError(f"{name}: {slug} is in another file, too")
             result[slug] = found
+    for slug, found in result.items():
+        base = found.presupposes
+        if base is not None and (base not in result or result[base].presupposes):
+            why = "that presupposes something itself" if base in result else "that is not there"
+            raise CatalogueError(f"{slug} presupposes {base}, {why}")
     return result
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from conformance.catalogue import CatalogueError, catalogue, read_catalogue, requirement
+from reference_server.profiles import PROFILES
 
 TOP = "section: S\nsource: protocol-1.12\nrequirements:\n"
 GOOD = "  a.b:\n    clause: it is so\n"
@@ -38,6 +39,8 @@ def _read(folder: Path, text: str) -> None:
         (TOP + GOOD + '    level: {"1.12": must, "1.4": quirk}\n', "the oldest first"),
         (TOP + GOOD + '    since: "1.4"\n    level: {"1.4": must}\n', "since belongs to"),
         (TOP + GOOD + "    colour: red\n", "unknown key 'colour'"),
+        (TOP + GOOD + "    presupposes: a.b\n", "presupposes names another requirement"),
+        (TOP + GOOD + "    presupposes: [a.b]\n", "presupposes names another requirement"),
         (TOP + GOOD + GOOD, "'a.b' is there twice"),
     ],
 )
@@ -47,6 +50,34 @@ def test_a_broken_file_is_one_clear_error(tmp_path: Path, text: str, said: str) 
     assert str(caught.value).startswith("requirements/01-some.yaml")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("of_c", "said"),
+    [
+        ("", "a.b presupposes c.d, that is not there"),
+        (
+            "  c.d:\n    clause: x\n    presupposes: e.f\n  e.f:\n    clause: x\n",
+            "something itself",
+        ),
+    ],
+)
+def test_what_is_presupposed_is_there_and_presupposes_nothing(
+    tmp_path: Path, of_c: str, said: str
+) -> None:
+    with pytest.raises(CatalogueError, match=said):
+        _read(tmp_path, TOP + GOOD + "    presupposes: c.d\n" + of_c)
+
+
+def test_a_must_presupposes_a_must_that_is_as_old() -> None:
+    for slug, one in catalogue().items():
+        if one.presupposes is None:
+            continue
+        for profile in PROFILES:
+            if one.missing_in(profile) is None and one.judged_by(profile).level == "must":
+                base = catalogue()[one.presupposes]
+                assert base.missing_in(profile) is None, slug
+                assert base.judged_by(profile).level == "must", slug
 
 
 def test_a_requirement_in_two_files(tmp_path: Path) -> None:

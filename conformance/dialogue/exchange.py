@@ -113,13 +113,11 @@ class Role(NamedTuple):
     so that whatever is wrong breaks the test's requirement. ``answers``: the replies of an
     observation that show something about the test's requirement; any other breaks the owner, as
     all do in the set-up, where there are none. ``waits``: that no reply comes shows something, too.
-    ``suspects``: the requirements that a wrong reply breaks if they are broken elsewhere, too.
     """
 
     owner: str = ""
     answers: frozenset[str] = frozenset()
     waits: bool = False
-    suspects: tuple[str, ...] = ()
 
 
 UNDER_TEST = Role()
@@ -229,7 +227,6 @@ class Exchange:
         deviation = Deviation(
             expected, str(reply), arrival.position, conclusive=timeless, step=step
         )
-        deviation.suspects = self._role.suspects
         if is_foreign:
             # It may be the reply to a command before, once more or too late.
             deviation.suspects = (IN_STEP,)

@@ -416,14 +416,10 @@ class UsualCommands(ABC):
         """Observe which delayed job of the used tube comes first."""
         return self.observe("peek-delayed")
 
-    def finds_no_job(self, *suspects: str) -> None:
-        """Expect that there is no job to be reserved.
-
-        ``suspects``: the requirements that a job breaks if they are broken elsewhere, too.
-        """
+    def finds_no_job(self) -> None:
+        """Expect that there is no job to be reserved."""
         if self._target.traits.has_timeouts:
-            role = self.observation(self.ask_for_job)._replace(suspects=suspects)
-            self.send(self.ask_for_job, role).expect(TIMED_OUT)
+            self.reserve().expect(TIMED_OUT)
             return
         other = self._another()
         waiting = other.reserve_waiting()

@@ -8,15 +8,17 @@ test fails only for what no directed test explains.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from conformance.catalogue import Requirement
 from conformance.target.sanitizers import last_words
 from conformance.target.traits import Traits
 from conformance.usual_answers import (
     DRAINING,
     DRAINS,
     IN_STEP,
+    SERIALLY,
     key_requirement,
     usual_answer,
 )
@@ -26,6 +28,8 @@ from reports.grouping import RANDOM
 from reports.results import CauseRecord, Test
 from reports.verdicts import DEVIATIONS, Verdict
 
+_GOES_ON = "a target that goes on"
+"""What is expected of a target that was lost."""
 _REFUSED = ".bad-format"
 """The end of the slugs about refused lines."""
 
@@ -86,10 +90,10 @@ def cause_of(blame: Blame, traits: Traits, said: str = "") -> CauseRecord | None
         # A server without drain mode does not crash by itself.
         return CauseRecord(command="", expected="drain mode", observed=f"ended by {DRAINS}")
     if step.kind.is_loss:
-        goes_on, words = "a target that goes on", last_words(said)
+        words = last_words(said)
         if words:
-            return CauseRecord(command="", expected=goes_on, observed=f"{step.kind}: {words}")
-        return CauseRecord(command=step.command, expected=goes_on, observed=step.kind)
+            return CauseRecord(command="", expected=_GOES_ON, observed=f"{step.kind}: {words}")
+        return CauseRecord(command=step.command, expected=_GOES_ON, observed=step.kind)
     expected = " or ".join(f"{word} …" if word else "a reply" for word in step.words)
     if not (step.command or expected or step.subject):
         return None
@@ -112,9 +116,14 @@ class Attribution:
 
 
 def attribute(
-    tests: Sequence[Test], blames: Sequence[Blame | None], is_must: Callable[[str], bool]
+    tests: Sequence[Test],
+    blames: Sequence[Blame | None],
+    requirement: Callable[[str], Requirement],
 ) -> list[Attribution]:
-    """Return for each test whom it blames; ``blames`` has None for those that did not fail."""
+    """Return for each test whom it blames; ``blames`` has None for those that did not fail.
+
+    ``requirement`` gives the requirement of a slug, with its level.
+    """
     failed = [
         (test, blame)
         for test, blame in zip(tests, blames, strict=True)
@@ -123,6 +132,13 @@ def attribute(
     own = [(test, blame) for test, blame in failed if not (blame.owner or _is_random(test))]
     broken = {slug for test, _ in own for slug in test.requirements}
     broken |= {blame.owner for test, blame in failed if blame.owner in test.requirements}
+    anywhere = _anywhere(failed)
+    blames = [
+        replace(blame, suspects=(SERIALLY,))
+        if blame is not None and test.cause in anywhere and not blame.suspects
+        else blame
+        for test, blame in zip(tests, blames, strict=True)
+    ]
     explained = {
         blame.key: test.requirements[0]
         for test, blame in reversed(own)
@@ -130,9 +146,22 @@ def attribute(
         if blame.step.command
     }
     return [
-        _attributed(test, blame, broken, explained, is_must)
+        _attributed(test, blame, broken, explained, requirement)
         for test, blame in zip(tests, blames, strict=True)
     ]
+
+
+def _anywhere(failed: Iterable[tuple[Test, Blame]]) -> set[CauseRecord]:
+    """Return the causes of crashes at several commands of which the target has said the same.
+
+    Where such a command is not under test, it is the conversation that has led to the crash.
+    """
+    commands: dict[CauseRecord, set[str]] = {}
+    for test, blame in failed:
+        cause = test.cause
+        if blame.step.kind.is_loss and cause and (cause.command, cause.expected) == ("", _GOES_ON):
+            commands.setdefault(cause, set()).add(blame.step.command)
+    return {cause for cause, several in commands.items() if len(several) > 1}
 
 
 def _is_random(test: Test) -> bool:
@@ -144,7 +173,7 @@ def _attributed(
     blame: Blame | None,
     broken: set[str],
     explained: Mapping[object, str],
-    is_must: Callable[[str], bool],
+    requirement: Callable[[str], Requirement],
 ) -> Attribution:
     if blame is None or test.verdict not in DEVIATIONS:
         return Attribution(test, {})
@@ -160,13 +189,15 @@ def _attributed(
         owner = _explanation(test, blame, broken, explained)
     elif not owner and blame.step.kind.is_loss:
         owner = next(_broken_suspects(test, blame, broken), "")
+    elif not owner:
+        owner = _broken_base(test, broken, requirement)
     if not owner:
         return Attribution(test, {})
     blocked = {slug: owner for slug in test.requirements if slug != owner}
     if owner not in broken:
         # Its own tests have passed, or were not run: it fails in this situation.
         changes: dict[str, object] = {"requirements": [*blocked, owner]}
-        if not (is_must(owner) or blame.step.kind.is_loss):
+        if requirement(owner).level != "must" and not blame.step.kind.is_loss:
             changes["verdict"] = Verdict.NON_STRICT
         test = test.model_copy(update=changes)
     return Attribution(test, blocked)
@@ -184,6 +215,12 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
     )
     known = _broken_suspects(test, blame, broken)
     return next((slug for slug in known if slug == IN_STEP or not is_of_errors), "")
+
+
+def _broken_base(test: Test, broken: set[str], requirement: Callable[[str], Requirement]) -> str:
+    """Return the broken requirement that all of a test's own presuppose; empty if there is none."""
+    bases = {requirement(slug).presupposes or "" for slug in test.requirements}
+    return bases.pop() if len(bases) == 1 and bases <= broken else ""
 
 
 def _broken_suspects(test: Test, blame: Blame, broken: set[str]) -> Iterator[str]:

@@ -253,7 +253,7 @@ def _a_pause_ends(life: Life, clock: Timeline) -> Iterator[None]:
     yield
     life.client.pause(2)
     clock.advance(1)
-    life.client.finds_no_job("pause-tube.paused")
+    life.client.finds_no_job()
     clock.advance(1)
     life.client.reserve().expect(RESERVED(job, life.body))
 

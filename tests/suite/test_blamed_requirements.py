@@ -31,6 +31,7 @@ from conformance.usual_answers import (
     ID_UNIQUE,
     IN_STEP,
     OVERLAP,
+    SERIALLY,
     answer_to_malformed,
 )
 from conformance.verdict import (
@@ -76,7 +77,7 @@ TOTAL = "stats.total-jobs"
 
 def _attributed(*found: tuple[results.Test, Blame | None]) -> list[Attribution]:
     tests, blames = zip(*found, strict=True)
-    return attribute(tests, blames, lambda slug: catalogue()[slug].level == "must")
+    return attribute(tests, blames, catalogue().__getitem__)
 
 
 Found = tuple[results.Test, Blame | None]
@@ -110,6 +111,16 @@ def test_an_owner_that_its_own_tests_have_found_broken_is_not_broken_twice() -> 
     own, other = _attributed(_fails("kick.kicked"), _fails("bury.fifo", owner="kick.kicked"))
     assert (own.test.requirements, own.blocked) == (["kick.kicked"], {})
     assert (other.test.requirements, other.blocked) == (["bury.fifo"], {"bury.fifo": "kick.kicked"})
+
+
+def test_what_a_requirement_presupposes_blocks_it_while_it_is_broken() -> None:
+    ends, base = _fails("pause-tube.ends"), _fails("pause-tube.paused")
+    (alone,) = _attributed(ends)
+    found, _ = _attributed(ends, base)
+    assert (alone.blocked, found.blocked) == ({}, {"pause-tube.ends": "pause-tube.paused"})
+    crash = _fails("pause-tube.ends", "", Step(OutcomeKind.CRASHED, "reserve"))
+    found, _ = _attributed(crash, base)
+    assert not found.blocked
 
 
 def test_an_owner_of_level_de_facto_breaks_no_must() -> None:
@@ -250,6 +261,16 @@ def test_crashes_of_which_the_target_has_said_the_same_have_one_cause() -> None:
     assert one.observed.startswith("crashed: RangeError [ERR]: ")
     assert cause_of(kick, Traits(), said.format(7, 95).replace("concat", "slice")) != one
     assert cause_of(kick, Traits(), "Ready.\n") != cause_of(put, Traits(), "Ready.\n")
+
+
+def test_a_crash_at_several_set_up_commands_is_that_of_the_conversation() -> None:
+    found = []
+    for command, owner in (("put", "put.inserted"), ("kick", "kick.kicked")):
+        test, blame = _fails("bury.fifo", owner, Step(OutcomeKind.CRASHED, command))
+        cause = cause_of(blame, Traits(), "RangeError: too large\n    at concat (buffer.js:25)\n")
+        found.append((test.model_copy(update={"cause": cause}), blame))
+    assert [one.blocked for one in _attributed(*found)] == [{"bury.fifo": SERIALLY}] * 2
+    assert _attributed(found[0])[0].blocked == {"bury.fifo": "put.inserted"}
 
 
 def test_failures_about_nothing_that_has_a_name_have_no_cause_in_common() -> None:
