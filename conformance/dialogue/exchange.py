@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -15,6 +15,8 @@ from reference_server.profiles import Profile
 from reference_server.wire import BAD_FORMAT, OK, Reply
 
 T = TypeVar("T")
+_WORDS = frozenset(word for grammar in COMMANDS.values() for word in grammar.replies)
+"""The first words of all replies, apart from errors that each command may get."""
 TIMELESS = frozenset(("BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"))
 """Replies that say something about what was sent, whenever that was."""
 
@@ -67,10 +69,13 @@ def _is_of_another_job(reply: Reply, expected: Reply) -> bool:
     return (came.word, came.args) == (expected.word, expected.args) and came.body != expected.body
 
 
-def _is_of_another_command(word: str, expected: set[str]) -> bool:
-    """Return whether no command has a reply with this word besides one of those expected."""
-    kinds = [{*grammar.replies} for grammar in COMMANDS.values() if word in grammar.replies]
-    return bool(kinds) and all(kind.isdisjoint(expected) for kind in kinds)
+def _is_of_another_command(word: str, expected: Collection[str], verb: str) -> bool:
+    """Return whether only other commands than that of ``verb`` have a reply with this word.
+
+    Where an error is expected, which each command may get, that is so of all words.
+    """
+    own = COMMANDS[verb].replies if verb in COMMANDS else ()
+    return word in _WORDS and (word not in own or not {*own} & {*expected})
 
 
 class Replies(Protocol):
@@ -158,7 +163,7 @@ class Exchange:
                 if not self._role.waits or (came and came not in self._role.answers):
                     self._blame(deviation)
                 deviation.step = replace(deviation.step, words=tuple(sorted({*words})))
-                if came and _is_of_another_command(came, {*words}):
+                if _is_of_another_command(came, words, self._connection.command(self._index)):
                     # Its time is not that of the reply to this command.
                     deviation.suspects = (IN_STEP,)
                 raise
@@ -216,14 +221,10 @@ class Exchange:
     def _wrong(self, expected: str, words: set[str], arrival: Arrival) -> Deviation:
         """Return the deviation of an unexpected reply; ``words`` are those of the expected."""
         reply = arrival.reply
-        is_foreign = _is_of_another_command(reply.word, words)
+        command = self._connection.command(self._index)
+        is_foreign = _is_of_another_command(reply.word, words, command)
         timeless = is_foreign or reply.word in TIMELESS or (bool(words) and words <= TIMELESS)
-        step = Step(
-            OutcomeKind.WRONG_REPLY,
-            self._connection.command(self._index),
-            tuple(sorted(words)),
-            reply.word,
-        )
+        step = Step(OutcomeKind.WRONG_REPLY, command, tuple(sorted(words)), reply.word)
         deviation = Deviation(
             expected, str(reply), arrival.position, conclusive=timeless, step=step
         )

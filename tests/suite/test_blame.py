@@ -22,6 +22,7 @@ from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.state import Client, KeptJob
 from reference_server.wire import (
+    NOT_FOUND,
     PAUSED,
     UNKNOWN_COMMAND,
     Malformed,
@@ -101,6 +102,21 @@ def test_a_reply_to_another_command_is_out_of_step_and_not_too_early() -> None:
         error = running.run(one.test, one.arguments, server).error
     assert isinstance(error, Deviation)
     assert (error.step.came, error.suspects) == ("DELETED", (IN_STEP,))
+
+
+class _FindsNoTubes(Model):
+    """Answers list-tubes as only other commands are answered."""
+
+    def _list_tubes(self, conn: Client) -> Reply:
+        return NOT_FOUND
+
+
+def test_a_word_that_other_commands_get_beside_the_expected_one_is_out_of_step() -> None:
+    one = next(case for case in cases() if "list-tubes.all" in case.slugs)
+    with contextlib.closing(BuiltIn(fault=Fault("", "other", _FindsNoTubes))) as server:
+        error = running.run(one.test, one.arguments, server).error
+    assert isinstance(error, Deviation)
+    assert (error.step.came, error.suspects) == ("NOT_FOUND", (IN_STEP,))
 
 
 def test_known_bytes_that_are_dropped_are_explained_by_what_is_known_of_pipelines() -> None:
