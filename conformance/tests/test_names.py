@@ -82,6 +82,7 @@ def test_each_byte_that_may_be_in_a_name(client: Connection, profile: Profile) -
 def test_a_name_ends_at_a_blank(client: Connection, new_tube: NewTube) -> None:
     tube = new_tube()
     client.use(tube)
+    client.put(b"a")
     client.tested.pause(1000, tube)
     assert client.stats_tube(tube)["pause"] == "1000"
     client.send(f"pause-tube {tube}x 1000").expect(NOT_FOUND)

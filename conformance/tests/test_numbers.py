@@ -268,7 +268,8 @@ class _Numbers:
         jobs: list[int] = []
         if place.kind is ArgumentKind.COUNT:
             jobs = [self.job_in("buried") for _ in range(BURIED)]
-        elif place.verb not in ("put", "pause-tube"):
+        elif place.verb != "put":
+            # Of pause-tube, it is in the tube, which is sure to be there then.
             jobs = [self.job_in(state_for(place.verb))]
         if place.verb == "put":
             line += f"\r\n{'a' * (int(text) if place.kind is ArgumentKind.SIZE else 1)}"
@@ -325,10 +326,7 @@ def test_a_number_and_what_it_does(
     if place.kind is ArgumentKind.SECONDS:
         client.minds_time()
     numbers = _Numbers(client, profile)
-    lines = _lines(client, profile, place, spellings)
-    if place.verb == "pause-tube":
-        client.confirm(f"stats-tube {client.tube}", "OK", "use.creates-tube")
-    for text, line in lines:
+    for text, line in _lines(client, profile, place, spellings):
         numbers.says(place, text, line)
 
 

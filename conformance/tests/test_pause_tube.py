@@ -228,6 +228,7 @@ def test_reserve_job_takes_a_job_of_a_paused_tube(client: Connection) -> None:
 @requirement("pause-tube.delay-limit", "<delay> is an integer number of seconds < 2**32")
 @pytest.mark.parametrize("delay", [1, 2**31, 2**32 - 1])
 def test_a_pause_of_32_bits(client: Connection, delay: int) -> None:
+    client.put(b"a")
     client.tested.pause(delay)
     assert client.stats_tube()["pause"] == str(delay)
 
@@ -236,5 +237,6 @@ def test_a_pause_of_32_bits(client: Connection, delay: int) -> None:
 def test_pause_tube_takes_a_name_of_200_bytes(client: Connection) -> None:
     name = client.tube.ljust(client.profile.max_name, "n")
     client.use(name)
+    client.put(b"a")
     client.tested.pause(1000, name)
     assert client.stats_tube(name)["pause"] == "1000"
