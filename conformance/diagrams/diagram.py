@@ -123,10 +123,10 @@ def diagram_of_order(
         else _drawn_piece(pieces[one], recorded.entries)
         for one in rows.numbers
     ]
-    return _diagram(messages, [], rows, wrong, _told(order))
+    return _diagram(messages, [], rows, wrong, _in_words(order))
 
 
-def _told(order: Order) -> str:
+def _in_words(order: Order) -> str:
     ordered = {(p.connection, p.number) for p in order.pieces if p.order}
     if order.misfit is None:
         return "the numbers are an order in which the commands may have been handled"
