@@ -27,8 +27,8 @@ class Requirement:
 
     ``levels`` begins with the first profile that it belongs to; each level holds from a profile on,
     as texts of other profiles may say more or less. ``until`` is the last profile that it belongs
-    to, None if the newest does. ``presupposes`` names a requirement without which this one says
-    nothing: that of which this is a special case, or a consequence.
+    to, None if the newest does. ``presupposes`` is the slug of the requirement without which this
+    one says nothing, as it is a special case of it, or a consequence; empty if there is none.
     """
 
     slug: str
@@ -37,7 +37,7 @@ class Requirement:
     source: str
     clause: str
     until: str | None = None
-    presupposes: str | None = None
+    presupposes: str = ""
 
     @property
     def document(self) -> str:
@@ -155,8 +155,8 @@ def _requirement(
             raise complain(f"a profile must be one of {', '.join(_STAGES)}, not {stage!r}")
     if not levels or list(levels) != sorted(levels, key=_STAGES.index):
         raise complain("the profiles of level must be there, the oldest first")
-    words, presupposes = " ".join(clause.split()), entry.get("presupposes")
-    if not isinstance(presupposes, str | None) or presupposes == slug:
+    words, presupposes = " ".join(clause.split()), entry.get("presupposes", "")
+    if not isinstance(presupposes, str) or presupposes == slug:
         raise complain("presupposes names another requirement")
     return Requirement(slug, tuple(levels.items()), section, source, words, until, presupposes)
 
@@ -201,7 +201,7 @@ def read_catalogue(
             result[slug] = found
     for slug, found in result.items():
         base = found.presupposes
-        if base is not None and (base not in result or result[base].presupposes):
+        if base and (base not in result or result[base].presupposes):
             why = "that presupposes something itself" if base in result else "that is not there"
             raise CatalogueError(f"{slug} presupposes {base}, {why}")
     return result

@@ -71,7 +71,7 @@ def test_what_is_presupposed_is_there_and_presupposes_nothing(
 
 def test_a_must_presupposes_a_must_that_is_as_old() -> None:
     for slug, one in catalogue().items():
-        if one.presupposes is None:
+        if not one.presupposes:
             continue
         for profile in PROFILES:
             if one.missing_in(profile) is None and one.judged_by(profile).level == "must":

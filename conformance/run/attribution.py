@@ -135,7 +135,7 @@ def attribute(
     anywhere = _anywhere(failed)
     blames = [
         replace(blame, suspects=(SERIALLY,))
-        if blame is not None and test.cause in anywhere and not blame.suspects
+        if blame and blame.owner and not blame.suspects and test.cause in anywhere
         else blame
         for test, blame in zip(tests, blames, strict=True)
     ]
@@ -219,7 +219,7 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
 
 def _broken_base(test: Test, broken: set[str], requirement: Callable[[str], Requirement]) -> str:
     """Return the broken requirement that all of a test's own presuppose; empty if there is none."""
-    bases = {requirement(slug).presupposes or "" for slug in test.requirements}
+    bases = {requirement(slug).presupposes for slug in test.requirements}
     return bases.pop() if len(bases) == 1 and bases <= broken else ""
 
 
