@@ -156,7 +156,7 @@ def _requirement(
     if not levels or list(levels) != sorted(levels, key=_STAGES.index):
         raise complain("the profiles of level must be there, the oldest first")
     words, presupposes = " ".join(clause.split()), entry.get("presupposes", "")
-    if not isinstance(presupposes, str) or presupposes == slug:
+    if not isinstance(presupposes, str):
         raise complain("presupposes names another requirement")
     return Requirement(slug, tuple(levels.items()), section, source, words, until, presupposes)
 
@@ -199,12 +199,18 @@ def read_catalogue(
             if slug in result:
                 raise CatalogueError(f"{name}: {slug} is in another file, too")
             result[slug] = found
-    for slug, found in result.items():
-        base = found.presupposes
-        if base and (base not in result or result[base].presupposes):
-            why = "that presupposes something itself" if base in result else "that is not there"
-            raise CatalogueError(f"{slug} presupposes {base}, {why}")
+    for slug in result:
+        _check_presupposed(slug, result)
     return result
+
+
+def _check_presupposed(slug: str, known: Mapping[str, Requirement]) -> None:
+    chain = [slug]
+    while base := known[chain[-1]].presupposes:
+        if base not in known or base in chain:
+            why = "it presupposes itself" if base in known else "there is no such requirement"
+            raise CatalogueError(f"{chain[-1]} presupposes {base}, but {why}")
+        chain.append(base)
 
 
 def _read_file(

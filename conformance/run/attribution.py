@@ -218,9 +218,17 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
 
 
 def _broken_base(test: Test, broken: set[str], requirement: Callable[[str], Requirement]) -> str:
-    """Return the broken requirement that all of a test's own presuppose; empty if there is none."""
-    bases = {requirement(slug).presupposes for slug in test.requirements}
-    return bases.pop() if len(bases) == 1 and bases <= broken else ""
+    """Return the broken requirement that all of a test's own presuppose; empty if there is none.
+
+    If that presupposes another broken one, it is the other.
+    """
+    bases = set()
+    for slug in test.requirements:
+        found = ""
+        while slug := requirement(slug).presupposes:
+            found = slug if slug in broken else found
+        bases.add(found)
+    return bases.pop() if len(bases) == 1 else ""
 
 
 def _broken_suspects(test: Test, blame: Blame, broken: set[str]) -> Iterator[str]:

@@ -118,6 +118,8 @@ def test_what_a_requirement_presupposes_blocks_it_while_it_is_broken() -> None:
     (alone,) = _attributed(ends)
     found, _ = _attributed(ends, base)
     assert (alone.blocked, found.blocked) == ({}, {"pause-tube.ends": "pause-tube.paused"})
+    together, _, _ = _attributed(_fails("pause-tube.equal-pauses"), ends, base)
+    assert together.blocked == {"pause-tube.equal-pauses": "pause-tube.paused"}
     crash = _fails("pause-tube.ends", "", Step(OutcomeKind.CRASHED, "reserve"))
     found, _ = _attributed(crash, base)
     assert not found.blocked
