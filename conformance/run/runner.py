@@ -213,8 +213,9 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     scenario.close()
     if fate := scenario.target.ended():
         outcome.error = TargetLost(GOES_ON, fate)
-        # All that the test has asked for was answered.
-        outcome.error.owner = CLOSES
+        # All that the test has asked for was answered: what else has happened is that clients have
+        # left, or that the target got less than it needs, which is what the test is about.
+        outcome.error.owner = "" if scenario.exhausts else CLOSES
         outcome.error.de_facto = scenario.exhausts
         outcome.transcript = scenario.transcript.copy()
         outcome.said = scenario.target.said(scenario.printed)

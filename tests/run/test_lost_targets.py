@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.scenario import Scenario
 from conformance.dialogue.schedule import Timeline
 from conformance.random_testing.exploration import Exploration
 from conformance.run.runner import run
@@ -84,6 +85,24 @@ def test_a_target_that_a_leaving_client_has_ended_is_not_lost_by_what_follows(
     error = run(loses, {"client": None, "other": None}, server).error
     assert isinstance(error, TargetLost)
     assert error.owner == "protocol.close-ends-connection"
+
+
+@pytest.mark.parametrize(
+    ("exhausts", "owner"), [(False, "protocol.close-ends-connection"), (True, "")]
+)
+def test_a_target_that_ends_after_a_shortage_is_lost_by_that(
+    server: BuiltIn, monkeypatch: pytest.MonkeyPatch, exhausts: bool, owner: str
+) -> None:
+    crashed = Fate(OutcomeKind.CRASHED, "exited with status 1")
+    monkeypatch.setattr(Scenario, "exhausts", exhausts)
+    monkeypatch.setattr(server, "ended", lambda: crashed)
+
+    def passes(client: Connection) -> None:
+        client.synchronise()
+
+    error = run(passes, {"client": None}, server).error
+    assert isinstance(error, TargetLost)
+    assert (error.owner, error.de_facto) == (owner, exhausts)
 
 
 def test_what_has_happened_since_the_last_reply_is_suspected_of_a_loss(server: BuiltIn) -> None:
