@@ -35,7 +35,7 @@ FRAMES = 3
 _VARYING = re.compile(
     r"==\d+==|\(?\b[pt]id[ =]\d+\)?|\b0x[0-9a-f]+"
     r"|(?<=\bthread )'.*?'(?: \(\d+\))?(?= panicked at )"
-    r"|(?<![\w.])(?<!\w:)(?:goroutine |T)?\d+(?![\w.])"
+    r"|(?<![\w.])(?<!\w:)(?:goroutine |T)?\d[\d_]*(?![\w.])"
 )
 """Processes, threads, addresses and values, but not a place in the source."""
 

@@ -255,7 +255,7 @@ def test_crashes_of_which_the_target_has_said_the_same_have_one_cause() -> None:
         "Ready.\nRangeError [ERR]: {} is too large\n    at concat (node:buffer:{}:25)\n  code: 1\n"
     )
     causes = {
-        cause_of(put, Traits(), said.format(1, 594)),
+        cause_of(put, Traits(), said.format("4_921_316_689", 594)),
         cause_of(kick, Traits(), said.format(7, 594)),
     }
     (one,) = causes
