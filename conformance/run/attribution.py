@@ -29,7 +29,7 @@ from reports.results import CauseRecord, Test
 from reports.verdicts import DEVIATIONS, Verdict
 
 _GOES_ON = "a target that goes on"
-"""What is expected of a target that was lost."""
+"""The expectation that a lost target has not met."""
 _REFUSED = ".bad-format"
 """The end of the slugs about refused lines."""
 
