@@ -269,7 +269,7 @@ class _Numbers:
         if place.kind is ArgumentKind.COUNT:
             jobs = [self.job_in("buried") for _ in range(BURIED)]
         elif place.verb != "put":
-            # Of pause-tube, it is in the tube, which is sure to be there then.
+            # The tube that pause-tube names is there, as it has a job.
             jobs = [self.job_in(state_for(place.verb))]
         if place.verb == "put":
             line += f"\r\n{'a' * (int(text) if place.kind is ArgumentKind.SIZE else 1)}"

@@ -54,7 +54,7 @@ class SameId(Model):
         return reply
 
 
-@fault("reserve.id-unique", "who puts after a delete is told the id of another job")
+@fault("reserve.id-unique", "a put after a delete is answered with the id of another job")
 class SameIdAfterDelete(Model):
     _deleted = False
 

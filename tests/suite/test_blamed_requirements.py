@@ -635,7 +635,7 @@ def test_a_number_that_another_key_shows_is_not_blamed() -> None:
 
 
 class _FailsToBuryNothing(Model):
-    """Has no answer where the job that is to be buried is not there."""
+    """Answers with another error where there is no job to bury."""
 
     def _bury(self, conn: Client, id: int, pri: int) -> Reply:
         reply = super()._bury(conn, id, pri)
