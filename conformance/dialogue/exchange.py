@@ -74,8 +74,8 @@ def _is_of_another_command(word: str, expected: Collection[str], verb: str) -> b
 
     Where an error is expected, which each command may get, that is so of all words.
     """
-    own = COMMANDS[verb].replies if verb in COMMANDS else ()
-    return word in _WORDS and (word not in own or not {*own} & {*expected})
+    own = {*COMMANDS[verb].replies} if verb in COMMANDS else set()
+    return word in _WORDS and (word not in own or own.isdisjoint(expected))
 
 
 class Replies(Protocol):

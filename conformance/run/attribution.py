@@ -11,7 +11,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from conformance.catalogue import Requirement
+from conformance.catalogue import catalogue
 from conformance.target.sanitizers import last_words
 from conformance.target.traits import Traits
 from conformance.usual_answers import (
@@ -22,14 +22,12 @@ from conformance.usual_answers import (
     key_requirement,
     usual_answer,
 )
-from conformance.verdict import WRONG_VALUE, Deviation, OutcomeKind, Step, TargetLost
+from conformance.verdict import GOES_ON, WRONG_VALUE, Deviation, OutcomeKind, Step, TargetLost
 from reference_server.wire import UNKNOWN_COMMAND
 from reports.grouping import RANDOM
 from reports.results import CauseRecord, Test
 from reports.verdicts import DEVIATIONS, Verdict
 
-_GOES_ON = "a target that goes on"
-"""The expectation that a lost target has not met."""
 _REFUSED = ".bad-format"
 """The end of the slugs about refused lines."""
 
@@ -92,8 +90,8 @@ def cause_of(blame: Blame, traits: Traits, said: str = "") -> CauseRecord | None
     if step.kind.is_loss:
         words = last_words(said)
         if words:
-            return CauseRecord(command="", expected=_GOES_ON, observed=f"{step.kind}: {words}")
-        return CauseRecord(command=step.command, expected=_GOES_ON, observed=step.kind)
+            return CauseRecord(command="", expected=GOES_ON, observed=f"{step.kind}: {words}")
+        return CauseRecord(command=step.command, expected=GOES_ON, observed=step.kind)
     expected = " or ".join(f"{word} …" if word else "a reply" for word in step.words)
     if not (step.command or expected or step.subject):
         return None
@@ -116,14 +114,9 @@ class Attribution:
 
 
 def attribute(
-    tests: Sequence[Test],
-    blames: Sequence[Blame | None],
-    requirement: Callable[[str], Requirement],
+    tests: Sequence[Test], blames: Sequence[Blame | None], is_must: Callable[[str], bool]
 ) -> list[Attribution]:
-    """Return for each test whom it blames; ``blames`` has None for those that did not fail.
-
-    ``requirement`` gives the requirement of a slug, with its level.
-    """
+    """Return for each test whom it blames; ``blames`` has None for those that did not fail."""
     failed = [
         (test, blame)
         for test, blame in zip(tests, blames, strict=True)
@@ -146,7 +139,7 @@ def attribute(
         if blame.step.command
     }
     return [
-        _attributed(test, blame, broken, explained, requirement)
+        _attributed(test, blame, broken, explained, is_must)
         for test, blame in zip(tests, blames, strict=True)
     ]
 
@@ -159,7 +152,7 @@ def _anywhere(failed: Iterable[tuple[Test, Blame]]) -> set[CauseRecord]:
     commands: dict[CauseRecord, set[str]] = {}
     for test, blame in failed:
         cause = test.cause
-        if blame.step.kind.is_loss and cause and (cause.command, cause.expected) == ("", _GOES_ON):
+        if blame.step.kind.is_loss and cause and (cause.command, cause.expected) == ("", GOES_ON):
             commands.setdefault(cause, set()).add(blame.step.command)
     return {cause for cause, several in commands.items() if len(several) > 1}
 
@@ -173,7 +166,7 @@ def _attributed(
     blame: Blame | None,
     broken: set[str],
     explained: Mapping[object, str],
-    requirement: Callable[[str], Requirement],
+    is_must: Callable[[str], bool],
 ) -> Attribution:
     if blame is None or test.verdict not in DEVIATIONS:
         return Attribution(test, {})
@@ -190,14 +183,14 @@ def _attributed(
     elif not owner and blame.step.kind.is_loss:
         owner = next(_broken_suspects(test, blame, broken), "")
     elif not owner:
-        owner = _broken_base(test, broken, requirement)
+        owner = _broken_base(test, broken)
     if not owner:
         return Attribution(test, {})
     blocked = {slug: owner for slug in test.requirements if slug != owner}
     if owner not in broken:
         # Its own tests have passed, or were not run: it fails in this situation.
         changes: dict[str, object] = {"requirements": [*blocked, owner]}
-        if requirement(owner).level != "must" and not blame.step.kind.is_loss:
+        if not (is_must(owner) or blame.step.kind.is_loss):
             changes["verdict"] = Verdict.NON_STRICT
         test = test.model_copy(update=changes)
     return Attribution(test, blocked)
@@ -217,7 +210,7 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
     return next((slug for slug in known if slug == IN_STEP or not is_of_errors), "")
 
 
-def _broken_base(test: Test, broken: set[str], requirement: Callable[[str], Requirement]) -> str:
+def _broken_base(test: Test, broken: set[str]) -> str:
     """Return the broken requirement that all of a test's own presuppose; empty if there is none.
 
     If that presupposes another broken one, it is the other.
@@ -225,7 +218,7 @@ def _broken_base(test: Test, broken: set[str], requirement: Callable[[str], Requ
     bases = set()
     for slug in test.requirements:
         found = ""
-        while slug := requirement(slug).presupposes:
+        while slug := catalogue()[slug].presupposes:
             found = slug if slug in broken else found
         bases.add(found)
     return bases.pop() if len(bases) == 1 else ""

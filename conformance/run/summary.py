@@ -121,7 +121,7 @@ class Summary:
         attributed = attribute(
             self._tests,
             [observation.blame for observation in self._observations],
-            lambda slug: catalogue()[slug].judged_by(stage),
+            lambda slug: catalogue()[slug].judged_by(stage).level == "must",
         )
         self._observations = [
             replace(observation, test=found.test)

@@ -21,7 +21,7 @@ from conformance.oracle.underspecification import is_free, is_unlimited
 from conformance.verdict import Deviation, NotApplicable
 from reference_server.commands import COMMANDS, U32, U64, ArgumentKind
 from reference_server.profiles import Profile
-from reference_server.wire import BAD_FORMAT, TIMED_OUT
+from reference_server.wire import BAD_FORMAT, TIMED_OUT, Reply
 
 
 def _usual(verb: str) -> Sequence[str]:
@@ -254,17 +254,19 @@ class _Numbers:
 
     def says(self, place: NumberPlace, text: str, line: str) -> None:
         """Say a number, and look up what it has done."""
-        self._say(place, text, line, lambda said, *jobs: bool(self.client.says(said, *jobs)))
+        self._say(place, text, line, self.client.says)
 
     def names(self, place: NumberPlace, text: str, line: str) -> None:
         """Do as :meth:`says` for an id: only which job it names is under test."""
-        self._say(place, text, line, lambda said, *jobs: bool(self.client.observe(said, *jobs)))
+        self._say(place, text, line, self.client.observe)
 
     def accepts(self, place: NumberPlace, text: str, line: str) -> bool:
         """Do as :meth:`says`, unless it is refused with BAD_FORMAT; then return False."""
         return self._say(place, text, line, self.client.accepts)
 
-    def _say(self, place: NumberPlace, text: str, line: str, say: Callable[..., bool]) -> bool:
+    def _say(
+        self, place: NumberPlace, text: str, line: str, say: Callable[..., Reply | bool]
+    ) -> bool:
         jobs: list[int] = []
         if place.kind is ArgumentKind.COUNT:
             jobs = [self.job_in("buried") for _ in range(BURIED)]

@@ -219,13 +219,13 @@ def test_servers_and_client_libraries_have_tables_of_their_own() -> None:
 def test_shares_are_those_of_the_verdict() -> None:
     for path in GALLERY.glob("*.json.gz"):
         found = read_results(path)
-        told, verdict = share(found.requirements, "must"), found.verdict
-        assert (told.met + told.broken, told.total) == (verdict.tested, verdict.applicable), path
+        musts, verdict = share(found.requirements, "must"), found.verdict
+        assert (musts.met + musts.broken, musts.total) == (verdict.tested, verdict.applicable), path
         fails = [r.level == "must" for r in found.requirements if r.verdict is Verdict.FAIL]
-        assert told.broken == sum(fails), path
+        assert musts.broken == sum(fails), path
         # Older suites counted other requirements at which the target was lost, too.
         assert verdict.must_broken in (sum(fails), len(fails)), path
-        assert sum(part.total for part in by_section(found).values()) == told.total
+        assert sum(part.total for part in by_section(found).values()) == musts.total
 
 
 def test_a_share_is_rounded_down_and_tells_what_is_open() -> None:

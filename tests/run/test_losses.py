@@ -162,10 +162,10 @@ def test_a_loss_that_the_test_alone_does_not_cause_is_not_its_own(server: BuiltI
     assert isinstance(lost.error, TargetLost)
     lost.error.de_facto = True
     item: Any = _Item("any")
-    told = losses.after(item, lost, server, 0, lambda: Outcome(None))
-    assert isinstance(told.error, TargetLost)
-    assert (told.error.owner, told.error.de_facto) == (SERIALLY, True)
-    assert "see what went before" in told.error.observed
+    reported = losses.after(item, lost, server, 0, lambda: Outcome(None))
+    assert isinstance(reported.error, TargetLost)
+    assert (reported.error.owner, reported.error.de_facto) == (SERIALLY, True)
+    assert "see what went before" in reported.error.observed
     assert losses.after(item, lost, server, 0, _lost) is lost
     item.fixturenames.append("exploration")
     assert losses.after(item, lost, server, 0, lambda: pytest.fail("it was run again")) is lost

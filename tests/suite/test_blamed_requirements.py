@@ -77,7 +77,7 @@ TOTAL = "stats.total-jobs"
 
 def _attributed(*found: tuple[results.Test, Blame | None]) -> list[Attribution]:
     tests, blames = zip(*found, strict=True)
-    return attribute(tests, blames, catalogue().__getitem__)
+    return attribute(tests, blames, lambda slug: catalogue()[slug].level == "must")
 
 
 Found = tuple[results.Test, Blame | None]
