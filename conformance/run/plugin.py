@@ -293,7 +293,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     missing = suite.missing(pyfuncitem)
     outcome = Outcome(missing) if missing else suite.outcome(pyfuncitem)
     observation = _observe(pyfuncitem, outcome)
-    if isinstance(outcome.error, Deviation) and not isinstance(outcome.error, TargetLost):
+    if outcome.deviates:
         observation = _with_company(pyfuncitem, observation)
     pyfuncitem.user_properties += observation.properties()
     for loss in suite.late():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,6 +63,11 @@ class Outcome:
     waited: float = 0.0
     latencies: list[float] = field(default_factory=list)
     latenesses: list[float] = field(default_factory=list)
+
+    @property
+    def deviates(self) -> bool:
+        """Tell whether the target answered what it must not, and was not lost."""
+        return isinstance(self.error, Deviation) and not isinstance(self.error, TargetLost)
 
 
 def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
@@ -253,10 +259,20 @@ def _end_of(scenario: Scenario, outcome: Outcome) -> Fate | None:
     return None if fate is None or fate.kind is OutcomeKind.HANGS else fate
 
 
+def _run_on_its_own(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
+    try:
+        own = target.fresh()
+    except NotTestable as error:
+        return Outcome(error)
+    with contextlib.closing(own):
+        return run(test, arguments, own)
+
+
 class Overlapped:
     """Many tests that wait at the same time, each in a thread, each with its own scenario.
 
-    No more than ``at_once`` of them.
+    No more than ``at_once`` of them. One that fails is run once more, on a server of its own, if we
+    can start one: the other tests may be the reason.
     """
 
     def __init__(
@@ -267,6 +283,7 @@ class Overlapped:
     ) -> None:
         self._tests, self._target, self._at_once = tests, target, at_once
         self._outcomes: dict[str, Outcome] = {}
+        self._alone: dict[str, Outcome] = {}
         self._again: Overlapped | None = None
         self._turns = threading.Semaphore(at_once)
         self._threads = {
@@ -289,7 +306,9 @@ class Overlapped:
     ) -> None:
         try:
             with self._turns:
-                self._outcomes[name] = run(test, arguments, target)
+                self._outcomes[name] = outcome = run(test, arguments, target)
+                if target.exclusive and "own_server" not in arguments and outcome.deviates:
+                    self._alone[name] = _run_on_its_own(test, arguments, target)
         except BaseException as error:
             self._outcomes[name] = Outcome(error)
 
@@ -317,6 +336,10 @@ class Overlapped:
         self._threads[name].join()
         self._left.discard(name)
         return self._outcomes[name]
+
+    def alone(self, name: str) -> Outcome | None:
+        """Return the outcome of a test on a server of its own; None if it had none."""
+        return self._alone.get(name)
 
     def outcome_again(self, name: str) -> Outcome:
         """Run all tests again that have lost the target; return the outcome of one of them.

@@ -217,13 +217,18 @@ class Suite:
 
         Random tests come last, after the directed tests have found what breaks the target. See
         :func:`spread`. Of several processes, the first gets those that wait: they come first, too.
+        In a single process, the others run while they wait.
         """
         made_up = [item for item in items if needs(item, "exploration")]
-        items[:] = [item for item in items if not needs(item, "exploration")] + spread(made_up)
-        if self.options.address is not None or self.options.clock == "real":
+        directed = [item for item in items if not needs(item, "exploration")]
+        is_shared = self.options.address is not None or self.options.clock == "real"
+        if self._distributed and not is_shared:
+            directed.sort(key=lambda item: not self._waits(item))
+        elif self._target is not None:
+            directed.sort(key=self._waits)
+        items[:] = directed + spread(made_up)
+        if is_shared:
             items.sort(key=lambda item: not needs(item, "alone"))
-        elif self._distributed:
-            items.sort(key=lambda item: not self._waits(item))
 
     def missing(self, item: pytest.Item) -> NotApplicable | None:
         """Return why a test does not apply to the target's profile, None if it does."""
@@ -282,16 +287,20 @@ class Suite:
     def company(self, item: pytest.Function) -> list[pytest.Item]:
         """Return all tests that ran together, if one of them fails only then; else nothing.
 
-        The test is run once more, alone, as long as there is time for that. One that has a server
-        of its own is alone anyway.
+        On a server that we cannot start again, the test is run once more, alone, as long as there
+        is time for that. One that has a server of its own is alone anyway.
         """
         together = next((each for each in self._overlapped or () if item.nodeid in each), None)
-        if together is None or "own_server" in _arguments(item) or not self._trials.left:
+        if together is None or "own_server" in _arguments(item):
             return []
-        self._join()
-        with self._trials.spent(self.target.cpu_time):
-            alone = self._run(item)
-        if isinstance(alone.error, Deviation):
+        alone = together.alone(item.nodeid)
+        if alone is None:
+            if not self._trials.left:
+                return []
+            self._join()
+            with self._trials.spent(self.target.cpu_time):
+                alone = self._run(item)
+        if alone.error is not None:
             return []
         return [other for other in item.session.items if other.nodeid in together]
 

@@ -18,13 +18,16 @@ _CRLF = b"\r\n"
 _LIST = b"---\n- "
 _INSERTED = b"INSERTED "
 _PUT = re.compile(rb"INSERTED ([1-9][0-9]{0,19})\r\n")
-_JOB = re.compile(rb"(?:(?<=INSERTED )|(?<=RESERVED )|(?<=FOUND )|(?<=\nid: ))[0-9]+(?=[ \r\n])")
+_JOB = re.compile(rb"(INSERTED |RESERVED |FOUND |\nid: )([0-9]+)(?=[ \r\n])")
 _COUNTER = re.compile(
-    rb"(?:cmd-[a-z-]+|total-[a-z]+|job-timeouts|current-(?:connections|tubes|using|watching)): \d+"
+    rb"^((?:cmd-[a-z-]+|total-[a-z]+|job-timeouts|current-(?:connections|tubes|using|watching)): )"
+    rb"\d+$",
+    re.MULTILINE,
 )
 _CLOCK = re.compile(rb"(%b): (-?[0-9]+)" % "|".join(sorted(CLOCKS)).encode())
 _RUNNING = re.compile(rb"rusage-[us]time: [0-9]+[.][0-9]+|uptime: [0-9]+")
 _DOCUMENT = re.compile(rb"OK ([0-9]{1,7})\r\n(?=---\r\n)")
+_OF_SERVER = b"\npid: "
 _OF_DEFAULT = re.compile(rb'---\nname: "?default"?\n')
 
 
@@ -83,7 +86,7 @@ class ReplyComparison:
         self.ids.update(zip(map(int, mine), map(int, theirs), strict=True))
 
     def _renamed(self, match: re.Match[bytes]) -> bytes:
-        return b"%d" % self.ids.get(int(match[0]), 0)
+        return b"%b%d" % (match[1], self.ids.get(int(match[2]), 0))
 
     def _says_the_same(self, mine: bytes, theirs: bytes) -> bool:
         """Tell whether two documents say the same, in whatever layout."""
@@ -95,6 +98,9 @@ class ReplyComparison:
 
     def _is_alike(self, mine: bytes, theirs: bytes) -> bool:
         """Tell whether two documents say the same, line by line."""
+        if not self._alone and _has_old_counters(mine):
+            # They all differ.
+            mine, theirs = (b"".join(_COUNTER.split(document)) for document in (mine, theirs))
         expected, actual = mine.split(b"\n"), theirs.split(b"\n")
         if len(expected) != len(actual):
             return self._is_same(mine, theirs)
@@ -107,7 +113,7 @@ class ReplyComparison:
         body = b"\n".join(line if line in others else adopted.get(line, line) for line in expected)
         if not self._is_same(body, theirs):
             return False
-        if b"\npid: " in mine:
+        if _OF_SERVER in mine:
             self._alike.update(others.items())
         return True
 
@@ -123,10 +129,9 @@ class ReplyComparison:
             if key == b"cmd-list-tube-used":
                 # The suite itself sends this, to see whether the target has settled.
                 return True
-            of_server = b"\npid: " in document
-            if not (of_server or _OF_DEFAULT.match(document)):
+            if not _has_old_counters(document):
                 return False
-            more = int(observed) - int(value)
+            of_server, more = _OF_SERVER in document, int(observed) - int(value)
             return not self._alone or self._more.setdefault((of_server, key), more) == more
         passed = TOLERANCE + time.monotonic() - self._begun
         return bool(_CLOCK.fullmatch(mine)) and abs(int(observed) - int(value)) <= passed
@@ -139,6 +144,11 @@ class ReplyComparison:
         if same and mine.startswith(_LIST):
             self._alike.add(pair)
         return same
+
+
+def _has_old_counters(document: bytes) -> bool:
+    """Tell whether a document counts what was before: that of the server, or of ``default``."""
+    return _OF_SERVER in document or _OF_DEFAULT.match(document) is not None
 
 
 def with_plain_lines(came: bytes) -> bytes:

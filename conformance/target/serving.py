@@ -14,6 +14,17 @@ from conformance.target.address import Address
 from conformance.verdict import NotTestable
 
 _ESTABLISHED, _LISTENS = "01", "0A"
+_TCP = re.compile(
+    rf"^ *[0-9]+: [0-9A-F]+:([0-9A-F]+) [0-9A-F]+:([0-9A-F]+) ({_ESTABLISHED}|{_LISTENS}) "
+    r"(?:\S+ +){5}([0-9]+)",
+    re.MULTILINE,
+)
+"""A row of /proc/PID/net/tcp: local port, remote port, state, and inode.
+
+Most rows are of connections that were closed: there may be tens of thousands.
+"""
+_UNIX = re.compile(r"^(?:\S+ +){6}([0-9]+) (.+)$", re.MULTILINE)
+"""A row of /proc/PID/net/unix: inode and path."""
 _SELF = Path("/proc/self")
 _USER, _SYSTEM = 11, 12
 """The fields after the name in /proc/PID/stat that hold the CPU time of a process."""
@@ -129,20 +140,18 @@ def _known(folder: Path, address: Address) -> Iterator[tuple[str, _Kind]]:
 
     A server that is connected to itself forwards nothing.
     """
-    port = "" if isinstance(address, str) else f":{address[1]:04X}"
+    if isinstance(address, str):
+        rows = _UNIX.findall(_read(folder / "net/unix"))
+        yield from ((f"socket:[{inode}]", _Kind.LISTENS) for inode, path in rows if path == address)
+    port = "" if isinstance(address, str) else f"{address[1]:04X}"
     for name in ("tcp", "tcp6"):
-        for line in _lines(folder / "net" / name):
-            if line[1].endswith(port or " "):
-                if line[3] == _LISTENS:
-                    yield f"socket:[{line[9]}]", _Kind.LISTENS
-            elif line[3] == _ESTABLISHED and not line[2].endswith(port or " "):
-                yield f"socket:[{line[9]}]", _Kind.FORWARDS
-    for line in _lines(folder / "net/unix"):
-        if line[7:] == [address]:
-            yield f"socket:[{line[6]}]", _Kind.LISTENS
+        for local, remote, state, inode in _TCP.findall(_read(folder / "net" / name)):
+            if local == port:
+                if state == _LISTENS:
+                    yield f"socket:[{inode}]", _Kind.LISTENS
+            elif state == _ESTABLISHED and remote != port:
+                yield f"socket:[{inode}]", _Kind.FORWARDS
 
 
-def _lines(path: Path) -> Iterator[list[str]]:
-    if path.exists():
-        for line in path.read_text().splitlines()[1:]:
-            yield line.split()
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

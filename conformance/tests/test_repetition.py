@@ -119,13 +119,13 @@ def test_a_job_times_out_again_and_again(
 def test_a_job_is_touched_again_and_again(
     client: Connection, other: Connection, clock: Timeline
 ) -> None:
-    job = client.put_and_reserve(ttr=3)
+    job = client.put_and_reserve(ttr=2)
     client.prepares([(f"touch {job}", TOUCHED)] * TIMES)
-    for _ in range(4):
-        clock.advance(2)
+    for _ in range(2):
+        clock.advance(1)
         assert other.state_of(job) == "reserved"
         client.touch(job)
-    clock.advance(3)
+    clock.advance(2)
     assert other.state_of(job) == "ready"
 
 

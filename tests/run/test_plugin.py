@@ -182,9 +182,21 @@ Model._wake_up = confused
 """The change of a server that answers wrongly while several clients wait."""
 
 
-def test_what_fails_only_while_other_tests_run_is_reproduced_with_these(tmp_path: Path) -> None:
-    launch = f"--launch={changed_server(tmp_path, CONFUSED)}"
-    done = suite(launch, "--clock=real", "-k", "test_a_reserve_times_out", cwd=tmp_path)
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_what_fails_only_while_other_tests_run_is_reproduced_with_these(
+    tmp_path: Path, is_shared: bool
+) -> None:
+    launch = changed_server(tmp_path, CONFUSED)
+    with contextlib.ExitStack() as stack:
+        where = f"--launch={launch}"
+        if is_shared:
+            host, port = stack.enter_context(Launched(launch)).address
+            where = f"--target={host}:{port}"
+        _fails_only_in_company(tmp_path, where)
+
+
+def _fails_only_in_company(tmp_path: Path, where: str) -> None:
+    done = suite(where, "--clock=real", "-k", "test_a_reserve_times_out", cwd=tmp_path)
     (command, *_) = re.findall("REPRODUCE (.*)", done.stdout)
     _, _, tests, *options = shlex.split(command)
     names = (tmp_path / tests.removeprefix("@")).read_text().splitlines()
