@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from conformance import usage
 from conformance.random_testing.findings import FOLDER
+from conformance.run.campaign_results import earlier, nothing_yet, write_campaign
 from conformance.run.cluster import Cluster
 from conformance.run.jobs import Processes
+from conformance.run.kept_transcripts import TranscriptKeeper
 from conformance.run.named_target import names_target
 from conformance.run.options import Options
 from conformance.target.address import TargetError
@@ -22,10 +24,12 @@ from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, option, re
 from fuzz.grey_target import CHOICES
 from fuzz.live import LiveView
 from fuzz.progress_updates import ProgressUpdate, health, summary, target_of
+from fuzz.results import outcome_of
 from fuzz.sliced_campaign import SlicedCampaign
 from fuzz.slices import SliceOutcome
 from reports.files import replace as replace_file
-from reports.fuzzing import fuzz_page
+from reports.fuzzing import CampaignMoment, fuzz_page
+from reports.results import ResultsError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,7 +59,12 @@ _TRIED, _KEPT = "How much to try", "What to keep"
 )
 @option(_KEPT, "--findings", type=_FOLDER, metavar="FOLDER", help="findings go there")
 @option(_KEPT, "--corpus", type=_FOLDER, metavar="FOLDER", help="share inputs with other fuzzers")
-@option(_KEPT, "--report", type=_FOLDER, metavar="FOLDER", help="a page of it goes there")
+@option(
+    *(_KEPT, "--report"),
+    type=_FOLDER,
+    metavar="FOLDER",
+    help="write a report there, or add to that of a run on the same server",
+)
 def fuzz(
     options: Options,
     seconds: float,
@@ -111,17 +120,41 @@ def fuzz(
                 print(f"observed, but not shrunk: {path}")
         updates = campaign.updates
         view.end(updates)
+    passed = time.monotonic() - start
     if remark := options.leave():
         print(remark)
     if errors and not campaign.found:
         raise refuse(errors[0])
     if report is not None:
-        found = sorted({line for update in updates for line, _ in update.found})
-        title = f"Fuzzing {target_of(updates) or 'a server'}"
-        text = fuzz_page(title, view.history.moments, found, health(updates))
-        replace_file(report / "fuzz.html", text.encode())
-        print(f"report: {report / 'fuzz.html'}")
-    code = summary(updates, time.monotonic() - start)
+        try:
+            for path in _report(report, campaign, options, view.history.moments, passed):
+                print(f"report: {path}")
+        except (ResultsError, OSError) as error:
+            errors.append(str(error))
+    code = summary(updates, passed)
     for said in errors:
         print(f"error: {said}", file=sys.stderr)
     return code or (USAGE if errors else 0)
+
+
+def _report(
+    folder: Path,
+    campaign: SlicedCampaign,
+    options: Options,
+    moments: Sequence[CampaignMoment],
+    seconds: float,
+) -> Iterator[Path]:
+    """Write the report of a campaign, and its progress over time; yield the pages."""
+    updates = campaign.updates
+    remarks = health(updates)
+    lines = sorted({line for update in updates for line, _ in update.found})
+    title = f"Fuzzing {target_of(updates) or 'a server'}"
+    page = folder / "fuzz.html"
+    replace_file(page, fuzz_page(title, moments, lines, remarks).encode())
+    yield page
+    if campaign.target is not None:
+        target, profile = campaign.target
+        keeper = TranscriptKeeper(folder, options.name)
+        found = [*campaign.found.values()]
+        outcome = outcome_of(found, profile, seconds, remarks, options, keeper)
+        yield write_campaign(earlier(folder, nothing_yet(target, options)), outcome, folder)

@@ -27,6 +27,8 @@ from fuzz.guidance import union
 from fuzz.hostile import Progress
 from fuzz.progress_updates import ProgressUpdate
 from fuzz.slices import Beat, FirstSight, SharedKnowledge, Slice, SliceOutcome, end_of_campaign
+from reference_server.profiles import Profile
+from reports.results import TargetRecord
 from reports.words import counted
 
 SECONDS = 5.0
@@ -61,6 +63,8 @@ class SlicedCampaign:
         self.known = SharedKnowledge()
         self.found: dict[str, Filed] = {}
         """The findings, by name."""
+        self.target: tuple[TargetRecord, Profile] | None = None
+        """The target and its profile, once a slice is over."""
         which = repr((options, coverage, seed)).encode()
         self.name = f"fuzz-{hashlib.sha256(which).hexdigest()[:12]}"
         """The same for each campaign that does exactly this."""
@@ -146,6 +150,7 @@ class SlicedCampaign:
             if self._shelf is not None:
                 self._shelf.put(entry)
         self.known |= outcome.known
+        self.target = outcome.identity, outcome.profile
         self._file(outcome)
         self._over.add((outcome.worker, outcome.seed))
         for path in self._unreduced.pop((outcome.worker, outcome.seed), ()):

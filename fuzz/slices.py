@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.random_testing.exploration import Exploration
+from conformance.run.identity import identified
 from conformance.run.options import Options
 from conformance.run.transferred_files import HandedOver
 from conformance.run.workers import send_message, worker_name
@@ -32,6 +33,8 @@ from fuzz.grey_target import Sight
 from fuzz.guidance import CorpusEntry
 from fuzz.hostile import Progress
 from fuzz.suppression import Form
+from reference_server.profiles import Profile
+from reports.results import TargetRecord
 
 _BEAT = 1.0
 """Seconds between two beats of a worker."""
@@ -96,6 +99,8 @@ class SliceOutcome:
     worker: str
     seed: int
     target: str
+    identity: TargetRecord
+    profile: Profile
     progress: Progress
     undecided: int
     unjudged: int
@@ -227,6 +232,8 @@ class Slice:
             worker,
             self.seed,
             kept.description,
+            identified(kept.target, self.options.name, self.options.named_profile() is not None),
+            kept.target.profile,
             done(),
             kept.exploration.undecided - undecided,
             report.unjudged - unjudged,

@@ -20,6 +20,14 @@ from reports.results import (
 )
 from reports.verdicts import Verdict
 
+TARGET = TargetRecord(
+    label="beanstalkd",
+    version="1.12",
+    profile="1.12",
+    profile_reason="as its stats say",
+    clock="real",
+    clock_reason="",
+)
 LATENCY = Measured(
     count=100,
     median=6e-5,
@@ -85,14 +93,7 @@ def results(*requirements: RequirementRecord, **changes: Any) -> Results:
             exit_code=int(bool(broken)),
             arguments=["--target=127.0.0.1:11300"],
         ),
-        "target": TargetRecord(
-            label="beanstalkd",
-            version="1.12",
-            profile="1.12",
-            profile_reason="as its stats say",
-            clock="real",
-            clock_reason="",
-        ),
+        "target": TARGET,
         "verdict": Conclusion(
             word="does not conform" if broken else "conforms",
             sentence="beanstalkd 1.12: a sentence",

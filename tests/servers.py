@@ -133,6 +133,7 @@ def changed_server(folder: Path, change: str) -> str:
         "import os, sys\n"
         "from reference_server import serve\n"
         "from reference_server.model import Model, SECOND\n"
+        "from reference_server.wire import Reply\n"
         f"{textwrap.dedent(change)}\nsys.exit(serve.main())\n"
     )
     return f"{sys.executable} {script} --host {{host}} --port {{port}}"

@@ -26,10 +26,12 @@ from conformance.durability.recording import (
     usual_loss,
 )
 from conformance.durability.report import DAMAGES, KILLS, STATES, DurabilityReport
-from conformance.durability.results import added, earlier, nothing_yet
+from conformance.durability.results import outcome_of
 from conformance.durability.rivals import rivals
 from conformance.durability.scenes import LARGEST, TUBES, CrashScene, scenes
 from conformance.durability.upgrades import LeftFiles, left_by
+from conformance.run.campaign_results import earlier, nothing_yet, write_campaign
+from conformance.run.identity import identified
 from conformance.run.jobs import Backend
 from conformance.run.options import Options
 from conformance.target.launch import DidNotStart
@@ -41,7 +43,6 @@ from conformance.verdict import NotTestable
 from reports.crashes import line
 from reports.results import CrashPart
 from reports.words import counted
-from reports.write import write_report
 
 OLDER = "files of an older version"
 
@@ -83,7 +84,8 @@ class Crashing:
         self._cases: list[CrashCase] = []
         with _recognised(options, self._limits) as target:
             self._profile, self._scenes = target.profile, _scenes(target)
-            run = nothing_yet(target, options)
+            is_asked = options.named_profile() is not None
+            run = nothing_yet(identified(target, options.name, is_asked), options)
         self._loss = usual_loss(self._profile) if loss is None else loss
         if why := requirements()[STARTS].missing_in(self._profile.stage):
             raise refuse(f"the server keeps no jobs: that {why}")
@@ -234,17 +236,14 @@ class Crashing:
 
     def _conclude(self) -> int:
         self._report.findings = grouped(self._cases)
-        self._report.keep(self._folder)
         for finding in self._report.findings:
-            folder = self._folder / "states" / finding.case.state
+            folder = self._folder / finding.case.place_of_files
             if finding.case.files and not folder.exists():
                 folder.mkdir(parents=True)
                 write_out(finding.case.files, folder)
         print("\n".join(self._report.lines(self._folder)))
-        if self._written is not None:
-            results = added(self._run, self._report, time.monotonic() - self._begun)
-            write_report(results, self._written, self._written)
-            print(f"report: {self._written / results.file('report.html')}")
+        outcome = outcome_of(self._report, time.monotonic() - self._begun)
+        print(f"report: {write_campaign(self._run, outcome, self._written or self._folder)}")
         return int(self._report.broken > 0)
 
 

@@ -14,7 +14,7 @@ from conformance.console.crashing import Crashing, ReportPlaces, Tried
 from conformance.durability.campaign import workers
 from conformance.durability.recording import NEVER
 from conformance.random_testing.findings import FOLDER
-from conformance.run.options import Options
+from conformance.run.options import Options, with_short_names
 from conformance.target.address import TargetError
 from conformance.target.launch import LaunchError
 from conformance.usage import (
@@ -132,9 +132,8 @@ def durability(
             raise refuse("durability needs {binlog} in the command to launch, outside of brackets")
     options = replace(Options.of_command(None, launch, "real", start_timeout, profile), name=name)
     others = {"--older": older, "--loss": loss}
-    words = [*options.chosen, *(f"{name}={said}" for name, said in others.items() if said)]
-    # Those of the plugin begin with --beanstalk-, those of commands do not.
-    words = [word.replace("--beanstalk-", "--", 1) for word in words]
+    words = with_short_names(options.chosen)
+    words += [f"{name}={said}" for name, said in others.items() if said]
     again = shlex.join(["beanstalk-conformance", "durability", *words])
     try:
         for place in filter(None, (folder, report)):

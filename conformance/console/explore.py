@@ -16,12 +16,23 @@ from typing import NamedTuple
 
 import click
 
+from conformance.catalogue import catalogue
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.findings import FOLDER
+from conformance.run.campaign_results import (
+    CampaignOutcome,
+    earlier,
+    finding,
+    nothing_yet,
+    passed,
+    write_campaign,
+)
 from conformance.run.cluster import Cluster
+from conformance.run.identity import identified
 from conformance.run.jobs import Backend, Job, Processes
+from conformance.run.kept_transcripts import TranscriptKeeper
 from conformance.run.named_target import names_target
-from conformance.run.options import Options
+from conformance.run.options import Options, with_short_names
 from conformance.run.transferred_files import HandedOver
 from conformance.small_worlds.tour_time import TourTime
 from conformance.small_worlds.tours import tour_of
@@ -43,6 +54,7 @@ from conformance.usage import (
 )
 from conformance.verdict import NotTestable
 from reports.files import replace
+from reports.results import ResultsError, TargetRecord, Test
 from reports.results import WorldRecord as WorldSeen
 from reports.verdicts import Verdict
 from reports.words import counted
@@ -53,15 +65,20 @@ PROGRESS = FOLDER.parent / "explored.json"
 """The file that records what was explored."""
 
 
+_PREFIX = "explore::"
+"""The beginning of the names of tests that record what a world has shown."""
+_ANY = "protocol.any-transition"
+
+
 class Explored(NamedTuple):
-    """A world that was explored on a target; ``broken``: the finding breaks the text."""
+    """A world that was explored on a target, and the test that it was."""
 
     world: str
     seen: WorldSeen | None = None
     """The part of it that was looked at; None if it cannot be explored."""
     seconds: float = 0.0
-    finding: str = ""
-    broken: bool = False
+    test: Test | None = None
+    target: TargetRecord | None = None
     unfit: str = ""
     """The reason for which it cannot be explored."""
 
@@ -72,6 +89,11 @@ class Explored(NamedTuple):
             return f"{self.world}: {self.unfit}"
         states = counted(self.seen.states, "state")
         return f"{self.world}: {states}, {transitions([self.seen])}, {self.seconds:.1f} s"
+
+    @property
+    def is_broken(self) -> bool:
+        """Return whether the finding breaks the text."""
+        return self.test is not None and self.test.verdict is Verdict.FAIL
 
     @property
     def is_whole(self) -> bool:
@@ -114,6 +136,12 @@ class _Exploration:
 @option(_TRIED, "--jobs", type=FROM_1, default=1, metavar="N", help="in so many processes")
 @option(_TRIED, "--cluster", metavar="ADDRESS", help="on the workers of a Dask scheduler")
 @option(_KEPT, "--resume", is_flag=True, help="leave out worlds that were explored before")
+@option(
+    *(_KEPT, "--report"),
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="write a report there, or add to that of a run on the same server",
+)
 def explore(
     options: Options,
     seconds: float,
@@ -121,6 +149,7 @@ def explore(
     jobs: int,
     cluster: str | None,
     resume: bool,
+    report: Path | None,
 ) -> int:
     """Walk every transition of small state spaces, and compare the full server state after each.
 
@@ -131,7 +160,8 @@ def explore(
     name = options.command or options.address or "the reference server"
     known = _explored_before(name) if resume else set[str]()
     worlds = [world for world in (*WORLDS, *LARGER) if world.name not in known]
-    end = time.monotonic() + seconds
+    begun = time.monotonic()
+    end = begun + seconds
     work = [
         _Exploration(options, world, states, end, FOOTPRINT.run, number + 1)
         for number, world in enumerate(worlds)
@@ -146,9 +176,8 @@ def explore(
             found.append(explored)
             _keep(name, known | {one.world for one in found if one.is_whole})
             print(explored.line, flush=True)
-            if explored.finding:
-                verdict = Verdict.FAIL if explored.broken else Verdict.NON_STRICT
-                print(f"{verdict.words}: {explored.finding}")
+            if explored.test is not None and explored.test.verdict is not Verdict.PASS:
+                print(f"{explored.test.verdict.words}: {explored.test.reason}")
     except KeyboardInterrupt:
         print("interrupted")
         code = INTERRUPTED
@@ -158,7 +187,26 @@ def explore(
         if remark := options.leave():
             print(remark)
     print(_summary(found, len(worlds)))
-    return code or int(any(one.broken for one in found))
+    if report is not None:
+        _report(report, options, found, time.monotonic() - begun)
+    return code or int(any(one.is_broken for one in found))
+
+
+def _report(folder: Path, options: Options, found: Sequence[Explored], seconds: float) -> None:
+    """Write the report of what was explored, if anything was; refuses that of another target."""
+    target = next((one.target for one in found if one.target is not None), None)
+    if target is None:
+        return
+    tests = {one.test.id: one.test for one in found if one.test is not None}
+    worlds = [one.seen for one in found if one.seen is not None]
+    try:
+        run = earlier(folder, nothing_yet(target, options))
+        # Worlds that were explored before, and left out now.
+        tests = {test.id: test for test in run.tests if test.id.startswith(_PREFIX)} | tests
+        outcome = CampaignOutcome(_PREFIX, [*tests.values()], seconds, catalogue(), worlds=worlds)
+        print(f"report: {write_campaign(run, outcome, folder)}")
+    except (ResultsError, OSError) as error:
+        raise refuse(str(error)) from None
 
 
 def _explored_before(name: str) -> set[str]:
@@ -206,8 +254,10 @@ class Far(NamedTuple):
     def filed(self) -> Explored:
         """Store the findings here; return the line about the world."""
         self.files.file(FOLDER)
-        finding = self.files.with_local_paths(self.explored.finding, FOLDER)
-        return self.explored._replace(finding=finding)
+        if (test := self.explored.test) is None:
+            return self.explored
+        text = self.files.with_local_paths(test.model_dump_json(), FOLDER)
+        return self.explored._replace(test=Test.model_validate_json(text))
 
 
 def explore_far(work: _Exploration, seconds: float) -> Far:
@@ -243,11 +293,17 @@ def _visited(world: World, target: Target, work: _Exploration) -> Explored:
     with untimed(target) as other:
         visit = Visit(tour, target if world.timed else other, exploration, TourTime(work.end))
         found = visit.run()
-        explored = Explored(world.name, visit.seen(), time.monotonic() - start)
+        is_asked = work.options.named_profile() is not None
+        identity = identified(target, work.options.name, is_asked)
+        explored = Explored(world.name, visit.seen(), time.monotonic() - start, target=identity)
+        name = f"{_PREFIX}{world.name}"
         if found is None:
-            return explored
-        deviation = visit.deviation(found, Transcript())
-        return explored._replace(finding=str(deviation), broken=not deviation.de_facto)
+            return explored._replace(test=passed(name, _ANY))
+        transcript, keeper = Transcript(), TranscriptKeeper(None, "")
+        deviation = visit.deviation(found, transcript)
+        again = ["beanstalk-conformance", "explore", *with_short_names(work.options.chosen)]
+        test = finding(name, _ANY, deviation, transcript, again, target.profile, keeper)
+        return explored._replace(test=test)
 
 
 def _summary(found: Sequence[Explored], worlds: int) -> str:

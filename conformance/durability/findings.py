@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
 from conformance.durability.catalogue import requirements
 from conformance.durability.crashes import CrashKind
@@ -36,6 +36,11 @@ class CrashCase:
     files: Files
     scene: str
 
+    @property
+    def place_of_files(self) -> Path:
+        """The folder, in that of the campaign, with the files that show it."""
+        return Path("states", self.state)
+
 
 @dataclass
 class CrashFinding:
@@ -49,23 +54,6 @@ class CrashFinding:
     def level(self, profile: Profile) -> str:
         """Return the level of the requirement in a profile."""
         return requirements()[self.requirement].judged_by(profile.stage).level
-
-    def as_json(self, profile: Profile) -> dict[str, Any]:
-        """Return it as the file of results has it."""
-        difference = self.case.difference
-        return {
-            "requirement": self.requirement,
-            "level": self.level(profile),
-            "cause": self.cause,
-            "states": dict(self.states),
-            "scene": self.case.scene,
-            "disk": self.case.disk,
-            "job": difference.job,
-            "expected": difference.expected,
-            "observed": difference.observed,
-            "conversation": self.case.talk(),
-            "state": self.case.state,
-        }
 
 
 def grouped(cases: Iterable[CrashCase]) -> list[CrashFinding]:

@@ -1,8 +1,7 @@
-"""The findings of a campaign, as text and as JSON."""
+"""The findings of a campaign, as text."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +10,9 @@ from conformance.durability.findings import CrashFinding
 from conformance.printable import printable
 from reference_server.profiles import Profile
 from reports.crashes import tried
-from reports.files import replace
 from reports.results import Crashes, CrashPart
 from reports.words import counted
 
-RESULTS = "durability.json"
 STATES, DAMAGES, KILLS = "states of the disk", "damages", "kills"
 """The kinds of what is tried."""
 TALK = 24
@@ -75,18 +72,6 @@ class DurabilityReport:
             yield f"not tested: {reason}"
         yield self.sentence
 
-    def keep(self, folder: Path) -> None:
-        """Write it down; raise OSError."""
-        content = {
-            "server": self.server,
-            "profile": self.profile.name,
-            "verdict": self.sentence,
-            "parts": [part.model_dump() for part in self.parts],
-            "not_tested": self.missing,
-            "findings": [finding.as_json(self.profile) for finding in self.findings],
-        }
-        replace(folder / RESULTS, json.dumps(content, indent=1).encode())
-
 
 def _finding(finding: CrashFinding, profile: Profile, folder: Path) -> Iterator[str]:
     case = finding.case
@@ -99,7 +84,7 @@ def _finding(finding: CrashFinding, profile: Profile, folder: Path) -> Iterator[
     yield f"  EXPECTED  {printable(job + case.difference.expected)}"
     yield f"  OBSERVED  {printable(job + case.difference.observed)}"
     if case.files:
-        yield f"  the files: {folder / 'states' / case.state}"
+        yield f"  the files: {folder / case.place_of_files}"
 
 
 def _talk(talk: Sequence[str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -139,3 +139,8 @@ class Options:
         if self.start_timeout != USUAL.start:
             target.append(f"--beanstalk-start-timeout={self.start_timeout:g}")
         return target if self.profile == AUTO else [*target, f"--beanstalk-profile={self.profile}"]
+
+
+def with_short_names(words: Iterable[str]) -> list[str]:
+    """Return options of the plugin with the names that commands of the program have for them."""
+    return [word.replace("--beanstalk-", "--", 1) for word in words]

@@ -27,7 +27,7 @@ from conformance.run.kept_transcripts import TranscriptKeeper
 from conformance.run.listing import Listing
 from conformance.run.load import expected
 from conformance.run.observation import Observation, observation_of
-from conformance.run.options import AUTO, Options
+from conformance.run.options import AUTO, Options, with_short_names
 from conformance.run.progress import NAME, Dots, ProgressLine, is_wanted
 from conformance.run.runner import Outcome
 from conformance.run.selection import Selection
@@ -458,6 +458,5 @@ def _reproduce(item: pytest.Item, tests: str) -> list[str]:
     if (own := item.config.option.beanstalk_requirements) is not None and not module_of(item):
         chosen.append(f"--beanstalk-requirements={own}")
     if "--pyargs" not in program:
-        # There, the options of the plugin have short names.
-        chosen = [word.replace("--beanstalk-", "--", 1) for word in chosen]
+        chosen = with_short_names(chosen)
     return [*program, tests, *chosen]

@@ -12,7 +12,10 @@ from conformance.durability.crashes import CrashKind
 from conformance.durability.findings import CrashCase, CrashFinding
 from conformance.durability.judging import JUDGED, JobDifference
 from conformance.durability.report import DAMAGES, KILLS, STATES, DurabilityReport
-from conformance.durability.results import PREFIX, added, nothing_yet
+from conformance.durability.results import PREFIX, outcome_of
+from conformance.run import campaign_results
+from conformance.run.campaign_results import nothing_yet
+from conformance.run.identity import identified
 from conformance.run.options import Options
 from conformance.target.builtin import BuiltIn
 from conformance.usage import USAGE
@@ -55,9 +58,14 @@ def report(
 def empty() -> Results:
     target = BuiltIn(NEWEST)
     try:
-        return nothing_yet(target, Options(None, None, "auto", name="mine"))
+        identity = identified(target, "mine", is_asked=False)
+        return nothing_yet(identity, Options(None, None, "auto"))
     finally:
         target.close()
+
+
+def added(run: Results, found: DurabilityReport, seconds: float) -> Results:
+    return campaign_results.added(run, outcome_of(found, seconds))
 
 
 def verdicts(results: Results) -> dict[str, Verdict]:

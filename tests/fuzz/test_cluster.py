@@ -30,8 +30,9 @@ from fuzz.guidance import CorpusEntry
 from fuzz.hostile import Progress
 from fuzz.sliced_campaign import SlicedCampaign
 from fuzz.slices import Beat, FirstSight, SharedKnowledge, SliceOutcome
+from reference_server.profiles import NEWEST
 from reports.words import counted
-from tests import ROOT
+from tests import ROOT, made
 from tests.servers import REFERENCE_COMMAND
 
 PATIENCE = 60.0
@@ -207,6 +208,8 @@ OUTCOME = SliceOutcome(
     "tcp://one",
     7,
     "beanstalkd 1.13",
+    made.TARGET,
+    NEWEST,
     Progress(10, 20, 0.5),
     1,
     2,
@@ -218,9 +221,9 @@ OUTCOME = SliceOutcome(
 
 
 def campaign(folder: Path) -> SlicedCampaign:
-    made = SlicedCampaign(Options(None, None, "auto"), 0, folder / "found", folder / "corpus")
-    made._mine |= {7, 8}
-    return made
+    begun = SlicedCampaign(Options(None, None, "auto"), 0, folder / "found", folder / "corpus")
+    begun._mine |= {7, 8}
+    return begun
 
 
 def test_what_workers_tell_can_be_sent() -> None:
@@ -230,7 +233,7 @@ def test_what_workers_tell_can_be_sent() -> None:
 
 
 def test_two_workers_find_together_what_each_has_found(tmp_path: Path) -> None:
-    made = campaign(tmp_path)
+    begun = campaign(tmp_path)
     other = replace(
         OUTCOME,
         worker="tcp://two",
@@ -242,51 +245,53 @@ def test_two_workers_find_together_what_each_has_found(tmp_path: Path) -> None:
         ),
     )
     for outcome in (OUTCOME, other, OUTCOME):
-        made._merge(outcome)
-    assert made.known == OUTCOME.known | other.known
+        begun._merge(outcome)
+    assert begun.known == OUTCOME.known | other.known
     assert {
         path.read_bytes() for path in (tmp_path / "corpus").iterdir() if path.is_file()
-    } == made.known.inputs
-    filed = {path.name: (path / "transcript").read_bytes() for path in made._findings.iterdir()}
+    } == begun.known.inputs
+    filed = {path.name: (path / "transcript").read_bytes() for path in begun._findings.iterdir()}
     assert filed == {"a finding": b"first", "another": b"third"}
-    assert len(made.found) == 2
-    assert all(f"; {made._findings}/a/transcript" in line for line, _ in made.updates[0].found)
-    assert made.updates[0].health == (f"the rest is in {made._findings}/a",)
-    assert [update.progress.cases for update in made.updates] == [20, 10]
-    assert [len(update.found) for update in made.updates] == [1, 2]
-    assert [(update.undecided, update.unjudged) for update in made.updates] == [(2, 4), (1, 2)]
+    assert len(begun.found) == 2
+    assert all(f"; {begun._findings}/a/transcript" in line for line, _ in begun.updates[0].found)
+    assert begun.updates[0].health == (f"the rest is in {begun._findings}/a",)
+    assert [update.progress.cases for update in begun.updates] == [20, 10]
+    assert [len(update.found) for update in begun.updates] == [1, 2]
+    assert [(update.undecided, update.unjudged) for update in begun.updates] == [(2, 4), (1, 2)]
 
 
 def test_entries_that_reach_nothing_more_are_not_handed_out(tmp_path: Path) -> None:
-    made = campaign(tmp_path)
+    begun = campaign(tmp_path)
     first, second, both = (CorpusEntry([Ask(1, b"stats\r\n")] * n, n) for n in (1, 2, 3))
     for worker, entry in (("tcp://one", both), ("tcp://two", first), ("tcp://two", second)):
         known = SharedKnowledge(entries=frozenset({dumps(entry)}))
-        made._merge(replace(OUTCOME, worker=worker, known=known))
-    assert made._all_known().entries == {dumps(first), dumps(second)}
+        begun._merge(replace(OUTCOME, worker=worker, known=known))
+    assert begun._all_known().entries == {dumps(first), dumps(second)}
     assert len(list((tmp_path / "corpus" / "programs").iterdir())) == 3
-    assert made.updates[-1].edges == 1
+    assert begun.updates[-1].edges == 1
 
 
 def test_what_a_lost_worker_has_seen_stays_as_it_was_seen(tmp_path: Path) -> None:
-    made = campaign(tmp_path)
+    begun = campaign(tmp_path)
     for worker, seed in (("tcp://one", 7), ("tcp://lost", 7), ("tcp://one", 9)):
-        made._hear(FirstSight(worker, seed, Transcript([Message(worker, ">", b"a", seed)])))
+        begun._hear(FirstSight(worker, seed, Transcript([Message(worker, ">", b"a", seed)])))
     assert len(list((tmp_path / "found").glob("unreduced-*"))) == 2
-    made._merge(OUTCOME)
+    begun._merge(OUTCOME)
     left = list((tmp_path / "found").glob("unreduced-*"))
     assert len(left) == 1
-    made._hear(Beat("tcp://one", 8, "beanstalkd 1.13", Progress(5, 5, 0.1)))
-    assert sum(update.progress.cases for update in made.updates) == 15
+    begun._hear(Beat("tcp://one", 8, "beanstalkd 1.13", Progress(5, 5, 0.1)))
+    assert sum(update.progress.cases for update in begun.updates) == 15
 
 
 def test_what_was_found_elsewhere_is_filed_here_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exploring, "FOLDER", tmp_path / "findings")
-    found = Explored("world", finding="it; replay /tmp/elsewhere/a/transcript", broken=True)
+    test = made.case("protocol.any-transition", reason="it; replay /tmp/elsewhere/a/transcript")
+    found = Explored("world", test=test)
     far = Far(found, HandedOver("/tmp/elsewhere", {"a/transcript": b"first"}))
     again = Far(found, far.files._replace(data={"a/transcript": b"second"}))
-    assert far.filed().finding.endswith(f"replay {tmp_path}/findings/a/transcript")
+    (filed,) = filter(None, [far.filed().test])
+    assert filed.reason.endswith(f"replay {tmp_path}/findings/a/transcript")
     again.filed()
     assert (tmp_path / "findings" / "a" / "transcript").read_bytes() == b"first"

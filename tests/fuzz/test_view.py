@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from conformance.usage import USAGE
 from fuzz.cli import main
 from fuzz.history import MOST, CampaignHistory
 from fuzz.hostile import Progress
@@ -16,6 +17,12 @@ from fuzz.live import LiveView, table
 from fuzz.progress_updates import ProgressUpdate
 from reports.fuzzing import CampaignMoment, fuzz_page, over_time
 from reports.plots import BOX
+from reports.results import read_results
+from reports.verdicts import Verdict
+from reports.write import write_report
+from tests import made
+from tests.command_line import suite
+from tests.servers import changed_server
 
 NEWS = (
     ProgressUpdate(0, Progress(1000, 3000, 0.1), shapes=7, found=(("a", True),)),
@@ -102,7 +109,46 @@ def test_a_page_shows_what_was_counted() -> None:
 def test_a_campaign_writes_its_page(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folders = ["--findings", str(tmp_path / "found"), "--report", str(tmp_path / "out")]
     assert main(["--time", "1", "--coverage", "off", *folders]) == 0
-    assert f"report: {tmp_path / 'out' / 'fuzz.html'}" in capfd.readouterr().out
+    said = capfd.readouterr().out
+    assert f"report: {tmp_path / 'out' / 'fuzz.html'}" in said
+    assert f"report: {tmp_path / 'out' / 'report.html'}" in said
     page = (tmp_path / "out" / "fuzz.html").read_text(encoding="utf-8")
     assert "Fuzzing reference server" in page
     assert "<polyline" in page
+    results = read_results(tmp_path / "out" / "results.json")
+    assert [(test.id, test.verdict) for test in results.tests] == [
+        ("fuzz::protocol.any-bytes", Verdict.PASS)
+    ]
+
+
+def test_findings_are_tests_in_the_report_of_a_run_on_the_same_server(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = changed_server(tmp_path, "Model._touch = lambda *_: Reply('TUCHED')")
+    report = tmp_path / "out"
+    where = [f"--launch={server}", "--clock=real"]
+    suite(*where, f"--report={report}", "-k", "put.inserted", cwd=tmp_path)
+    folders = ["--findings", str(tmp_path / "found"), "--report", str(report)]
+    assert main(["--time", "20", "--max-findings", "1", "--coverage", "off", *where, *folders]) == 1
+    results = read_results(report / "results.json")
+    (found,) = [test for test in results.tests if test.id.startswith("fuzz::")]
+    assert found.verdict is Verdict.FAIL
+    assert found.evidence is not None
+    assert "TUCHED" in found.evidence.observed
+    assert f"replay {tmp_path / 'found'}" in found.evidence.reproduce
+    assert (report / found.evidence.kept).is_file()
+    verdicts = {one.slug: one.verdict for one in results.requirements}
+    assert verdicts[found.requirements[0]] is Verdict.FAIL
+    assert verdicts["put.inserted"] is Verdict.PASS
+
+
+def test_a_report_of_another_server_is_not_added_to(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "out"
+    write_report(made.results(made.requirement("put.a")), report)
+    before = (report / "results.json").read_bytes()
+    folders = ["--findings", str(tmp_path / "found"), "--report", str(report)]
+    assert main(["--time", "1", "--coverage", "off", *folders]) == USAGE
+    assert "results.json is of beanstalkd 1.12" in capfd.readouterr().err
+    assert (report / "results.json").read_bytes() == before

@@ -41,11 +41,13 @@ from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.state import Client, Job
 from reference_server.wire import Put, Reply
+from reports.results import read_results
+from reports.verdicts import Verdict
 from reports.worlds import stretches
 from tests import ROOT
 from tests.machine import ThisMachine
 from tests.parts import sample
-from tests.servers import BEANSTALKD_COMMAND, needs_beanstalkd
+from tests.servers import BEANSTALKD_COMMAND, changed_server, needs_beanstalkd
 
 SMALL = ("times of jobs", "two that wait", "draining")
 
@@ -409,3 +411,22 @@ def test_explore_says_how_far_it_came_and_goes_on_there(
     assert first.return_value == 0
     again = CliRunner().invoke(explore, ["--time=60", "--resume"], standalone_mode=False)
     assert "0 of 0 worlds explored" in again.output
+
+
+def test_explore_adds_its_worlds_to_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("conformance.console.explore.LARGER", ())
+    server = changed_server(tmp_path, "Model._pause_tube = lambda *_: Reply('PAUZED')")
+    names = ("two tubes", "draining")
+    for name in names:
+        monkeypatch.setattr("conformance.console.explore.WORLDS", [_world(name)])
+        words = [f"--launch={server}", "--time=60", "--report=out", "--resume"]
+        done = CliRunner().invoke(explore, words, standalone_mode=False)
+        assert "report: out/report.html" in done.output, done.output
+    results = read_results(Path("out", "results.json"))
+    verdicts = {test.id: test.verdict for test in results.tests}
+    assert [verdicts[f"explore::{name}"] for name in names] == [Verdict.FAIL, Verdict.PASS]
+    assert [world.name for world in results.worlds] == [*names]
+    assert results.verdict.word == "does not conform"
