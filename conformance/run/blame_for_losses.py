@@ -7,6 +7,7 @@ from collections.abc import Container, Sequence
 
 from conformance.transcript import CLIENT_ENDS, RESTARTS, TARGET_CLOSES, Entry
 from conformance.usual_answers import CLOSES, COMES_BACK
+from conformance.verdict import Deviation, OutcomeKind
 
 
 def owner_of_loss(entries: Sequence[Entry], tested: Container[str]) -> str | None:
@@ -42,3 +43,18 @@ def suspects_of_loss(entries: Sequence[Entry]) -> tuple[str, ...]:
         return (CLOSES,)
     before = itertools.takewhile(lambda one: one.direction != ">", since)
     return ("",) if any(one.direction == "+" for one in before) else ()
+
+
+def owner_after(seen: BaseException | None, entries: Sequence[Entry], exhausts: bool) -> str:
+    """Return the requirement that a target breaks which ends after a test; empty: the test's own.
+
+    ``seen``: the failure of the test, if it has failed. ``exhausts``: the target got less than it
+    needs, which is what the test is about.
+    """
+    if exhausts:
+        return ""
+    if isinstance(seen, Deviation) and seen.step.kind is OutcomeKind.NO_REPLY:
+        # The command that was not answered may have ended it.
+        return seen.owner
+    # All else was answered: a restart was the last event, or clients have left.
+    return COMES_BACK if COMES_BACK in suspects_of_loss(entries) else CLOSES

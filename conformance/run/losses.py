@@ -13,15 +13,14 @@ from typing import NamedTuple
 
 import pytest
 
-from conformance.run.blame_for_losses import suspects_of_loss
+from conformance.run.blame_for_losses import owner_after
 from conformance.run.runner import Outcome
 from conformance.target.footprint import NAMES
 from conformance.target.target import Target
 from conformance.transcript import Transcript
-from conformance.usual_answers import CLOSES, COMES_BACK, OVERLAP, SERIALLY
+from conformance.usual_answers import OVERLAP, SERIALLY
 from conformance.verdict import (
     GOES_ON,
-    Deviation,
     Fate,
     Inconclusive,
     NotApplicable,
@@ -58,14 +57,6 @@ def _explained(outcome: Outcome, owner: str, why: str) -> Outcome:
     lost = TargetLost(error.expected, fate, error.marked, error.step.command)
     lost.owner, lost.de_facto = owner, error.de_facto
     return replace(outcome, error=lost)
-
-
-def _owner_after(seen: Outcome) -> str:
-    """Return the requirement that a target has broken which is lost after a test."""
-    if isinstance(seen.error, Deviation) and seen.error.step.kind is OutcomeKind.NO_REPLY:
-        # The command that was not answered may have ended it.
-        return seen.error.owner
-    return COMES_BACK if COMES_BACK in suspects_of_loss(seen.transcript.entries) else CLOSES
 
 
 class Losses:
@@ -165,7 +156,9 @@ class Losses:
             return
         item, seen = self._last
         error = TargetLost(GOES_ON, replace(fate, more=", as was seen when the test was over"))
-        error.owner = _owner_after(seen)
+        error.owner = owner_after(seen.error, seen.transcript.entries, seen.exhausts)
+        # The text does not say that a server outlives exhaustion.
+        error.de_facto = seen.exhausts
         self._late.append(Loss(item, Outcome(error, seen.transcript, said=target.said())))
         self._is_explained = True
 

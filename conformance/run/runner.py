@@ -12,14 +12,14 @@ from conformance.printable import printable
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.snapshot import Unanswered
 from conformance.run.assertions import as_deviation
-from conformance.run.blame_for_losses import owner_of_loss, suspects_of_loss
+from conformance.run.blame_for_losses import owner_after, owner_of_loss, suspects_of_loss
 from conformance.run.suspected_flake import SuspectedFlake, suspect_flake
 from conformance.target.address import TargetError
 from conformance.target.command_rate import COMMAND_RATE
 from conformance.target.sanitizers import SanitizerReport
 from conformance.target.target import Target
 from conformance.transcript import TARGET_CLOSES, Transcript
-from conformance.usual_answers import CLOSES, IN_STEP, usual_answer
+from conformance.usual_answers import IN_STEP, usual_answer
 from conformance.verdict import (
     GOES_ON,
     Deviation,
@@ -46,6 +46,7 @@ class Outcome:
     ``suspected`` says why a failure may be a flake, see :func:`suspect_flake`. ``reported``: what
     sanitizers have printed.
     ``said`` is the last that a launched target printed; ``seen`` the variant of a quirk.
+    ``exhausts``: the target got less memory, descriptors or room than it needs.
     ``health``: remarks on the target that change no verdict. ``worlds``: the small worlds that
     were visited.
     ``latencies`` and ``latenesses`` of its replies are seconds of real time.
@@ -57,6 +58,7 @@ class Outcome:
     reported: list[SanitizerReport] = field(default_factory=list)
     said: str = ""
     seen: str = ""
+    exhausts: bool = False
     health: list[str] = field(default_factory=list)
     worlds: list[WorldRecord] = field(default_factory=list)
     longest_wait: float = 0.0
@@ -180,6 +182,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
             outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
         else:
             outcome.suspected = suspect_flake(outcome.error, scenario)
+    outcome.exhausts = scenario.exhausts
     if fate := _end_of(scenario, outcome):
         seen, lost = outcome.error, TargetLost(GOES_ON, fate)
         if isinstance(seen, Deviation):
@@ -203,7 +206,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         elif "exploration" not in arguments:
             outcome.error.suspects = suspects_of_loss(entries)
         # The text does not say that a server outlives exhaustion.
-        outcome.error.de_facto |= scenario.exhausts
+        outcome.error.de_facto |= outcome.exhausts
     if outcome.error is not None:
         outcome.said = scenario.target.said(scenario.printed)
     outcome.reported = scenario.target.reported()
@@ -218,11 +221,10 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         return outcome
     scenario.close()
     if fate := scenario.target.ended():
-        outcome.error = TargetLost(GOES_ON, fate)
-        # All that the test has asked for was answered: what else has happened is that clients have
-        # left, or that the target got less than it needs, which is what the test is about.
-        outcome.error.owner = "" if scenario.exhausts else CLOSES
-        outcome.error.de_facto = scenario.exhausts
+        lost = TargetLost(GOES_ON, fate)
+        lost.owner = owner_after(outcome.error, scenario.transcript.entries, outcome.exhausts)
+        lost.de_facto = outcome.exhausts
+        outcome.error = lost
         outcome.transcript = scenario.transcript.copy()
         outcome.said = scenario.target.said(scenario.printed)
         scenario.target.restore()

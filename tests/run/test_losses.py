@@ -172,12 +172,13 @@ def test_a_loss_that_the_test_alone_does_not_cause_is_not_its_own(server: BuiltI
 
 
 @pytest.mark.parametrize(
-    ("seen", "event", "owner"),
+    ("seen", "event", "exhausts", "owner"),
     [
-        (None, CLIENT_CLOSES, CLOSES),
-        (None, RESTARTS, COMES_BACK),
-        (OutcomeKind.WRONG_VALUE, CLIENT_CLOSES, CLOSES),
-        (OutcomeKind.NO_REPLY, CLIENT_CLOSES, "stats.ok"),
+        (None, CLIENT_CLOSES, False, CLOSES),
+        (None, CLIENT_CLOSES, True, ""),
+        (None, RESTARTS, False, COMES_BACK),
+        (OutcomeKind.WRONG_VALUE, CLIENT_CLOSES, False, CLOSES),
+        (OutcomeKind.NO_REPLY, CLIENT_CLOSES, False, "stats.ok"),
     ],
 )
 def test_a_target_that_was_gone_after_a_test_was_lost_by_what_was_not_answered_or_by_the_end(
@@ -185,6 +186,7 @@ def test_a_target_that_was_gone_after_a_test_was_lost_by_what_was_not_answered_o
     monkeypatch: pytest.MonkeyPatch,
     seen: OutcomeKind | None,
     event: bytes,
+    exhausts: bool,
     owner: str,
 ) -> None:
     transcript = Transcript()
@@ -194,12 +196,12 @@ def test_a_target_that_was_gone_after_a_test_was_lost_by_what_was_not_answered_o
         error.owner = "stats.ok"
     losses = Losses()
     first: Any = _Item("first")
-    losses.after(first, Outcome(error, transcript), server, 0, _lost)
+    losses.after(first, Outcome(error, transcript, exhausts=exhausts), server, 0, _lost)
     monkeypatch.setattr(server, "ended", lambda: Fate(OutcomeKind.CRASHED, "ended by SIGSEGV"))
     losses.before(server, 0)
     (late,) = losses.late(is_over=True)
     assert isinstance(late.outcome.error, TargetLost)
-    assert late.outcome.error.owner == owner
+    assert (late.outcome.error.owner, late.outcome.error.de_facto) == (owner, exhausts)
 
 
 def test_who_has_lost_a_server_of_its_own_is_not_run_again(server: BuiltIn) -> None:
