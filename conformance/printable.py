@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """Return what a program says without anything that a terminal would obey, but for lines."""
+    """Return what a program says without anything that a terminal would obey, except line ends."""
     if text.replace("\n", "").isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else _code(c) for c in text)

@@ -11,7 +11,7 @@ from conformance.oracle.violation import Violation
 from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.replay import Counterexample, as_observed, lost
 from conformance.random_testing.session import Session
-from conformance.random_testing.shrinking import HASTE, Reducer
+from conformance.random_testing.shrinking import SHORT_TIMEOUT, Reducer
 from conformance.random_testing.steps import Ask, Program, Step
 from conformance.target.command_rate import COMMAND_RATE
 from conformance.target.starvation import pressure
@@ -133,7 +133,7 @@ class ProgramCampaign:
         for line in self.commands(lines):
             if session is None:
                 session = self._exploration.restored_session(self._target)
-                session.timeout = HASTE
+                session.timeout = SHORT_TIMEOUT
             program = _only(line)
             try:
                 session.take(program[0])

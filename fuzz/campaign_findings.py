@@ -44,7 +44,7 @@ class Filed:
 
 
 class Sighting(NamedTuple):
-    """A finding before it is made small.
+    """A finding before it is shrunk.
 
     ``starved``: seconds for which anybody waited for a CPU then; ``line``: the line that shows it
     alone, most likely; ``first``: where it is kept meanwhile.

@@ -42,9 +42,9 @@ _STATS = frozenset(("stats", "stats-job", "stats-tube"))
 _AHEAD = 0.6
 """Seconds that scouts have before the first judged program."""
 _WITHOUT_NEWS = 1.0
-"""Seconds of scouts in which nothing is filed, until what takes long is made small."""
+"""Seconds of scouts in which nothing is filed, until findings that take long are shrunk."""
 ENOUGH = 2
-"""The number of times that something that looks the same is made small."""
+"""The number of times that findings that look the same are shrunk."""
 MOST_STATISTICS = 8
 """Programs after which statistics differ, until they are not compared any more."""
 MOST_LINES = 200
@@ -219,7 +219,7 @@ class Fuzzer:
         return line is not None and signature(line, *_replies(found.violation)) in self._alike
 
     def _file(self, sighting: Sighting, most: float) -> None:
-        """Make small what was found, and file it, unless it is known."""
+        """Shrink what was found, and file it, unless it is filed."""
         found = sighting.found
         kind = found.violation.kind
         self._kinds[kind] += 1
@@ -259,7 +259,7 @@ class Fuzzer:
 
     def _keep_firm(self, single: Counterexample, starved: float) -> None:
         looks = self._campaign.looks
-        self._keep(self._exploration.firmest(single, self._target, looks), starved)
+        self._keep(self._exploration.most_severe(single, self._target, looks), starved)
 
     def _alike_of(self, found: Counterexample) -> Signature:
         lines = lines_of(found.program, self._exploration.profile)

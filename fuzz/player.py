@@ -13,7 +13,7 @@ from reference_server.model import Model
 
 CLIENTS = range(1, 4)
 COMMANDS = 300
-"""Commands of one program; a longer one is no better, and takes longer to make small."""
+"""Commands of one program; a longer one is no better, and takes longer to shrink."""
 MANY = 10_000
 """The same where speed matters."""
 WAITS = 0.01

@@ -274,7 +274,7 @@ class Writer:
         return name.encode() if kind is ArgumentKind.TUBE else b"%d" % self._pick(PRIORITIES)
 
     def _odd(self, _: Model, __: int) -> Ask:
-        """Return a command that is well-formed but for one argument, or one too many."""
+        """Return a command that is well-formed except for one argument, or one too many."""
         pick = self._pick
         word = pick(WORDS)
         kinds = SHAPES[word]
@@ -317,7 +317,7 @@ class Writer:
         return Ask(self._client, line if len(line) <= 224 else line[:100] + b"\r\n")
 
     def _spoiled(self, model: Model, conn: int) -> Ask:
-        """Return a command that would make sense, but for one argument."""
+        """Return a command that would make sense, except for one argument."""
         makers = (self._put, self._by_id, self._of_held, self._by_name, self._pause)
         ask = self._pick(makers)(model, conn)
         line, _, rest = ask.text.partition(b"\r\n")

@@ -112,7 +112,7 @@ class SliceOutcome:
 
 @dataclass(frozen=True, slots=True)
 class FirstSight:
-    """A violation at first sight, before it is made small, in the slice of a seed."""
+    """A violation at first sight, before it is shrunk, in the slice of a seed."""
 
     worker: str
     seed: int

@@ -15,12 +15,12 @@ from conformance.traffic.requests import StreamReader, plain_lines
 from reference_server.profiles import Profile
 from reference_server.wire import CRLF, Body, ProtocolError, ReplyReader
 
-FITTING = 32
+MATCHES = 32
 """Replies that fit their requests, of at least ``KINDS`` kinds, until the lag is certain."""
 KINDS = 3
 SILENCE = 10**9 // 2
 """Nanoseconds within which servers answer."""
-_SILENCES, _FITTING_THEN = 2, 4
+_SILENCES, _MATCHES_THEN = 2, 4
 """Silences, and replies that fit, which are enough, too."""
 _MOST_MESSAGES = 2_000
 _MOST_BYTES = 4 << 20
@@ -106,8 +106,8 @@ class Joining:
         if len(self._words) > _MOST_MESSAGES:
             self._begin_anew()
             return False
-        fitting = self._words[self._lag :]
-        is_certain = len(fitting) >= FITTING and len({*fitting}) >= KINDS
+        matching = self._words[self._lag :]
+        is_certain = len(matching) >= MATCHES and len({*matching}) >= KINDS
         return is_certain and self._ends()
 
     def is_silent(self, now: int) -> bool:
@@ -121,7 +121,7 @@ class Joining:
             self._silences.clear()
             return False
         self._silences.add(len(self._words))
-        return len(self._silences) >= _SILENCES and count >= _FITTING_THEN and self._ends()
+        return len(self._silences) >= _SILENCES and count >= _MATCHES_THEN and self._ends()
 
     # ------------------------------------------------------------ what belongs together
 

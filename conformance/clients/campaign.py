@@ -9,7 +9,7 @@ from queue import SimpleQueue
 
 from conformance.clients.cases import OR, ClientCase, all_cases, for_self_test
 from conformance.clients.driver import Channel
-from conformance.clients.judging import ANSWER_TIMEOUT, HURRIED, CaseOutcome, CasePlayer
+from conformance.clients.judging import ANSWER_TIMEOUT, OPTIONAL, CaseOutcome, CasePlayer
 from conformance.clients.protocol import (
     UNSUPPORTED,
     DriverError,
@@ -69,7 +69,7 @@ class ClientCampaign:
         """Return whether a question is supported; raise TimeoutError without an answer."""
         verb = question.split()[0]
         is_needed = verb in MINIMUM
-        seconds = self.timeout if is_needed else self.timeout * HURRIED
+        seconds = self.timeout if is_needed else self.timeout * OPTIONAL
         server.mark()
         answer = server.await_answer(driver, question, seconds)
         if answer is None and not is_needed:

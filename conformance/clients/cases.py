@@ -46,8 +46,8 @@ class ClientCase:
 
     ``before`` is asked first, and must succeed; ``after`` is asked then, each with its own check.
     ``differs`` is a reply whose answer must be another one. ``settles``: a late reply has come
-    before ``after`` is asked. ``refused``: the server does not listen. ``hurries``: a missing
-    answer is no mismatch, and not waited for long. ``name`` tells cases of a requirement apart.
+    before ``after`` is asked. ``refused``: the server does not listen. ``has_short_timeout``: a
+    missing answer is no mismatch. ``name`` distinguishes cases of a requirement.
     ``simpler``: a requirement that explains a mismatch if it is broken.
     """
 
@@ -61,7 +61,7 @@ class ClientCase:
     differs: bytes | None = None
     settles: bool = False
     refused: bool = False
-    hurries: bool = False
+    has_short_timeout: bool = False
     name: str = ""
     simpler: str = ""
 
@@ -445,7 +445,7 @@ def _afterwards() -> Iterator[ClientCase]:
         )
     ends: tuple[End, ...] = ("close", "reset")
     lost = tuple(Change(cut=n, end=end) for n in (0, 4) for end in ends)
-    yield ClientCase("step.put-once", PUT, sends_once(b"put"), lost, hurries=True)
+    yield ClientCase("step.put-once", PUT, sends_once(b"put"), lost, has_short_timeout=True)
     yield ClientCase(
         "step.use-restored",
         "delete 9",
@@ -471,7 +471,7 @@ def _afterwards() -> Iterator[ClientCase]:
             does_not_succeed,
             cuts(reply),
             jobs=_JOB,
-            hurries=True,
+            has_short_timeout=True,
         )
 
 

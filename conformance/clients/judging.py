@@ -16,8 +16,8 @@ from reports.verdicts import Verdict
 
 ANSWER_TIMEOUT = 6.0
 """Seconds that a library has for a call; drivers set its own timeout to 1 s, if it has one."""
-HURRIED = 1 / 6
-"""The part of that time in which an answer may arrive that need not."""
+OPTIONAL = 1 / 6
+"""The share of that time for an answer that need not arrive."""
 STARVED = 0.5
 """Seconds without a CPU, ours or the driver's, that excuse an error: the library may time out."""
 PLAYS = 4
@@ -171,11 +171,11 @@ class CasePlayer:
             self._prepare(server, driver, question)
         memory, cpu = driver.memory(), driver.cpu_time().ran
         server.is_armed = not server.change.leaves
-        self._wait = self.timeout * HURRIED if case.hurries else self.timeout
+        self._wait = self.timeout * OPTIONAL if case.has_short_timeout else self.timeout
         question, answer = self._first_supported(server, driver, case.ask)
         self._wait = self.timeout
         server.is_armed = bool(server.change.at)
-        if server.change.alters_one and not server.altered and not case.hurries:
+        if server.change.alters_one and not server.altered and not case.has_short_timeout:
             # A reply that was never sent judges nothing.
             verb = question.split()[0]
             reason = f"the library does not send {verb} here"

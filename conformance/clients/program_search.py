@@ -13,7 +13,7 @@ from random import Random
 from conformance.clients.cases import ClientCase
 from conformance.clients.checks import Mismatch, nothing
 from conformance.clients.driver import Channel
-from conformance.clients.judging import ANSWER_TIMEOUT, HURRIED, CaseOutcome, flaky
+from conformance.clients.judging import ANSWER_TIMEOUT, OPTIONAL, CaseOutcome, flaky
 from conformance.clients.program_features import explanations, features_of_program
 from conformance.clients.program_player import ProgramRun
 from conformance.clients.programs import (
@@ -147,7 +147,7 @@ class ProgramSearch:
             nonlocal words
             if time.monotonic() > end:
                 raise OutOfTime
-            found, run = player.play(calls, self.timeout * HURRIED)
+            found, run = player.play(calls, self.timeout * OPTIONAL)
             if found is not None:
                 words = frozenset(run.words)
             return found is not None

@@ -36,7 +36,7 @@ from reference_server.wire import (
     escape,
 )
 
-UNHURRIED = 0.05
+PROMPT = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
 THE_END = "the end of the connection"
 FLOOD = 100
@@ -314,7 +314,7 @@ class Connection(UsualCommands):
             left = wait.left
             if self.stopped or left <= 0:
                 raise self._missing(expected, wait, command)
-            wait_for([self.transport], min(left, UNHURRIED))
+            wait_for([self.transport], min(left, PROMPT))
             self.poll()
             waits = waits or (not self._arrivals and self._timeline.waits())
             if timing is not None and not self._arrivals and not self.stopped:

@@ -38,18 +38,18 @@ def broken(
         return []
     known = catalogue()
     loose: list[Fault] = []
-    firm: list[Fault] = []
+    conclusive: list[Fault] = []
     for fault in FAULTS.values():
         rule = known.get(fault.requirement)
         # Some faults are about what no conversation shows.
         if rule is not None and not (rule.missing_in(profile.stage) or rule.left_out_of(profile)):
-            (firm if rule.judged_by(profile.stage).level == "must" else loose).append(fault)
+            (conclusive if rule.judged_by(profile.stage).level == "must" else loose).append(fault)
     silent = violation is not None and violation.is_silence
     recording = PreparedTranscript.of(entries, profile, silent)
     plain, footprint = traced(recording, profile)
     if plain.agrees and (violation is None or not _is_of_statistics(violation)):
         return []
-    for faults in (loose, firm if len(entries) <= LONGEST else []):
+    for faults in (loose, conclusive if len(entries) <= LONGEST else []):
         found = (
             fault.requirement
             for fault in faults

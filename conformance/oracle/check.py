@@ -153,12 +153,15 @@ def _before(entries: Sequence[Entry], violation: Violation) -> Sequence[Entry]:
     return entries[max(violation.mark + 1 - LOOKED_AT, 0) : violation.mark + 1]
 
 
-def found(violation: Violation, diagnosis: Diagnosis, firm: bool) -> Finding:
-    """Return the finding of a violation. ``firm``: it does not depend on unspecified lines."""
+def found(violation: Violation, diagnosis: Diagnosis, conclusive: bool) -> Finding:
+    """Return the finding of a violation.
+
+    ``conclusive``: it does not depend on unspecified lines.
+    """
     level: Level = "must"
-    if diagnosis.de_facto and not firm:
+    if diagnosis.de_facto and not conclusive:
         level = "left open" if diagnosis.is_loosened else "de-facto"
     if level == "de-facto" and all(name.startswith("quirk.") for name in diagnosis.requirements):
         level = "left open"
-    about = "" if firm else diagnosis.about
+    about = "" if conclusive else diagnosis.about
     return Finding(violation.mark, diagnosis.expected, diagnosis.observed, level, about)

@@ -157,7 +157,7 @@ class Transitions:
     def _possible(self, state: State, now: int) -> tuple[list[Alarm], list[int]]:
         """Return what may come next: timers that may fire, clients that may be handled."""
         alarms = state.model.due(now + EARLY)
-        # Timers fire in order, but for those of idle holders: these may be forgotten.
+        # Timers fire in order, except those of idle holders: these may be forgotten.
         ordered = [alarm for alarm in alarms if not self._may_be_lost(state, alarm)]
         firing = [
             alarm

@@ -16,7 +16,7 @@ from conformance.oracle.diagnosis import diagnose
 from conformance.oracle.violation import Violation
 from conformance.random_testing.budget import Budget
 from conformance.random_testing.findings import keep, kept, not_kept
-from conformance.random_testing.levels import diagnosis_of, firmest
+from conformance.random_testing.levels import diagnosis_of, most_severe
 from conformance.random_testing.replay import Counterexample, as_observed, lost, program_of
 from conformance.random_testing.session import Session
 from conformance.random_testing.shrink_budget import ShrinkBudget
@@ -278,7 +278,7 @@ class Exploration:
         except Violation as violation:
             seen = Counterexample(program, as_observed(violation, target), session.transcript)
             self.start_anew(session)
-            raise self.deviation(self.firmest(seen, target), transcript, where) from violation
+            raise self.deviation(self.most_severe(seen, target), transcript, where) from violation
         except Inconclusive:
             self.start_anew(session)
             raise
@@ -334,13 +334,17 @@ class Exploration:
                     session.clean_up(timeout)
         return found
 
-    def firmest(self, found: Counterexample, target: Target, look: bool = True) -> Counterexample:
+    def most_severe(
+        self, found: Counterexample, target: Target, look: bool = True
+    ) -> Counterexample:
         """Return what remains of a finding without lines that the text leaves open."""
         replayed = partial(self.replayed, target, look=look)
-        hastily = partial(replayed, anew=False)
-        patiently = partial(replayed, timeout=target.limits.reply, limit=math.inf)
+        quickly = partial(replayed, anew=False)
+        with_full_timeouts = partial(replayed, timeout=target.limits.reply, limit=math.inf)
         with self.effort.spent(target.cpu_time):
-            return firmest(found, hastily, patiently, self.profile, self.effort.remaining)
+            return most_severe(
+                found, quickly, with_full_timeouts, self.profile, self.effort.remaining
+            )
 
     def deviation(
         self, found: Counterexample, transcript: Transcript, where: str = ""

@@ -34,17 +34,21 @@ _ENTIRE_NAME = re.compile(rb"(?!-)[" + re.escape(NAME_CHARS) + rb"]{1,200}")
 _DIGITS = re.compile(rb"[0-9]{1,9}")
 
 
-def firmest(
-    found: Counterexample, replayed: Replayed, patiently: Replayed, profile: Profile, seconds: float
+def most_severe(
+    found: Counterexample,
+    replayed: Replayed,
+    with_full_timeouts: Replayed,
+    profile: Profile,
+    seconds: float,
 ) -> Counterexample:
     """Return the finding, or what is left of it without lines that the text leaves open.
 
     For so many seconds, it is looked for with ``replayed``; what is taken for it must be seen
-    ``patiently``, too.
+    ``with_full_timeouts``, too.
     """
     if not diagnosis_of(found, profile).is_loosened:
         return found
-    return _Search(found, replayed, patiently, profile, seconds).result()
+    return _Search(found, replayed, with_full_timeouts, profile, seconds).result()
 
 
 class _Search:
@@ -54,24 +58,24 @@ class _Search:
         self,
         found: Counterexample,
         replayed: Replayed,
-        patiently: Replayed,
+        with_full_timeouts: Replayed,
         profile: Profile,
         seconds: float,
     ) -> None:
         self._found = found
         self._best = replace(found, program=list(_apart(found.program)))
         self._replayed = replayed
-        self._patiently = patiently
+        self._with_full_timeouts = with_full_timeouts
         self._profile = profile
         self._end = time.monotonic() + seconds
-        self._firm: Counterexample | None = None
+        self._conclusive: Counterexample | None = None
         of_failures = diagnosis_of(found, profile).of_failures
         self._open = every_ask if of_failures else partial(open_steps, profile=profile)
         forms = () if of_failures else (_plain, _malformed, _unknown, _neutral)
         self._changes: list[Change] = [_left_out, *(partial(form, profile) for form in forms)]
 
     def result(self) -> Counterexample:
-        """Return the firm finding if there is one, else that with the fewest open lines."""
+        """Return the conclusive finding if there is one, else that with the fewest open lines."""
         size = len(self._open(self._best.program))
         while size and not self._is_over:
             at = 0
@@ -81,11 +85,11 @@ class _Search:
             size //= 2
         # Without its quirks, one could not tell any more that it is about them.
         is_quirk = diagnosis_of(self._found, self._profile).is_quirk
-        return self._firm or (self._found if is_quirk else self._best)
+        return self._conclusive or (self._found if is_quirk else self._best)
 
     @property
     def _is_over(self) -> bool:
-        return self._firm is not None or time.monotonic() > self._end
+        return self._conclusive is not None or time.monotonic() > self._end
 
     def _accepts(self, chunk: Collection[int], change: Change) -> bool:
         """Return whether something is wrong though these steps are changed."""
@@ -103,8 +107,8 @@ class _Search:
         if found is None or self._is_other(found, instead):
             return False
         if not diagnosis_of(found, self._profile).de_facto:
-            self._firm = self._seen_again(found)
-            return self._firm is not None
+            self._conclusive = self._seen_again(found)
+            return self._conclusive is not None
         # A finding about something else would mislead.
         if found.violation.kind != self._found.violation.kind:
             return False
@@ -124,7 +128,7 @@ class _Search:
 
     def _seen_again(self, found: Counterexample) -> Counterexample | None:
         for _ in range(AGAIN):
-            again = self._patiently(found.program)
+            again = self._with_full_timeouts(found.program)
             if again is not None and not diagnosis_of(again, self._profile).de_facto:
                 return again
         return None

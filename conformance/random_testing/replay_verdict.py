@@ -64,9 +64,9 @@ def _judged(target: Target, profile: Profile, seen: Counterexample) -> tuple[Tra
     """Return a violation, without the lines that are open if that is possible."""
     if target.exclusive:
         # Where others are, it is not done again and again.
-        seen = Exploration(1, profile=profile).firmest(seen, target)
+        seen = Exploration(1, profile=profile).most_severe(seen, target)
     diagnosis = diagnosis_of(seen, profile)
-    firm = not target.exclusive and not (
+    conclusive = not target.exclusive and not (
         diagnosis.of_failures or has_taken_open_line(seen.shown.entries, profile)
     )
-    return seen.transcript, found(seen.violation, diagnosis, firm and diagnosis.is_loosened)
+    return seen.transcript, found(seen.violation, diagnosis, conclusive and diagnosis.is_loosened)

@@ -18,8 +18,8 @@ from conformance.target.target import Target
 from reference_server.commands import U64
 from reference_server.profiles import Profile
 
-HASTE = 0.03
-"""Seconds after which a reply is missing, while a program is made small, at first."""
+SHORT_TIMEOUT = 0.03
+"""Seconds after which a reply is missing, while a program is shrunk, at first."""
 TRY, LONG_TRY = 0.15, 0.6
 """Seconds after which a smaller program is given up, if no time passes in it, and the whole."""
 _TRIES = 2
@@ -29,17 +29,17 @@ WHOLE = 10.0
 
 
 class _Pace(NamedTuple):
-    """The way in which a finding is made smaller.
+    """The way in which a finding is shrunk.
 
     ``timeout``: the seconds that a reply may take, and ``limit`` those of a whole conversation.
-    ``firmly``: what breaks the text goes on breaking it. ``anew``: on a target that is started for
-    each.
+    ``keeps_must``: what breaks the text goes on breaking it. ``anew``: on a target that is started
+    for each.
     """
 
     smaller: Callable[[Program, Shows], Program]
     timeout: float
     limit: float
-    firmly: bool
+    keeps_must: bool
     anew: bool = False
 
 
@@ -54,14 +54,14 @@ class Reducer:
     def smallest(self, found: Counterexample) -> Counterexample:
         """Return the smallest form of a finding; itself, if it is not seen again."""
         with self.exploration.effort.spent(self.target.cpu_time):
-            small = self._confirmed(self._made_small(found), found)
-            firm = self.exploration.firmest(small, self.target, self.looks)
-            if diagnosis_of(firm, self.exploration.profile).is_loosened:
-                return firm
+            small = self._confirmed(self._shrunk(found), found)
+            conclusive = self.exploration.most_severe(small, self.target, self.looks)
+            if diagnosis_of(conclusive, self.exploration.profile).is_loosened:
+                return conclusive
             # Without its open lines, less of the rest may be needed.
-            if firm is small:
+            if conclusive is small:
                 return small
-            return self._confirmed(self._made_small(firm, firmly=True), firm)
+            return self._confirmed(self._shrunk(conclusive, keeps_must=True), conclusive)
 
     def _confirmed(self, small: Counterexample, found: Counterexample) -> Counterexample:
         """Return the smaller finding if it does not come from a short timeout, else the other."""
@@ -69,17 +69,18 @@ class Reducer:
             return small
         return self._replayed(small.program, self.target.limits.reply, math.inf) or found
 
-    def _made_small(self, found: Counterexample, firmly: bool = False) -> Counterexample:
-        """Make it small; ``firmly``: it stays one that breaks the text."""
-        # In haste most of the way; but on a busy machine, what is shown may have been missed.
-        haste = self.target.short_timeout(HASTE)
-        hastily = _Pace(minimise, haste, max(TRY, 2 * haste), firmly)
-        smaller = self._reduced(found, hastily)
+    def _shrunk(self, found: Counterexample, keeps_must: bool = False) -> Counterexample:
+        """Shrink a finding; ``keeps_must``: it stays one that breaks the text."""
+        # With short timeouts most of the way; on a busy machine, these may hide what is shown.
+        timeout = self.target.short_timeout(SHORT_TIMEOUT)
+        quickly = _Pace(minimise, timeout, max(TRY, 2 * timeout), keeps_must)
+        smaller = self._reduced(found, quickly)
         if smaller is None:
             # It may depend on all that was sent to the target before.
-            smaller = self._reduced(found, hastily._replace(anew=True)) or found
+            smaller = self._reduced(found, quickly._replace(anew=True)) or found
         return (
-            self._reduced(smaller, _Pace(without_steps, self._short, LONG_TRY, firmly)) or smaller
+            self._reduced(smaller, _Pace(without_steps, self._short, LONG_TRY, keeps_must))
+            or smaller
         )
 
     def _reduced(self, found: Counterexample, pace: _Pace) -> Counterexample | None:
@@ -98,22 +99,22 @@ class Reducer:
             if has_quirk(program, self.exploration.profile):
                 return False
             shown = self._replayed(program, pace.timeout, pace.limit, pace.anew)
-            return self._is_good(shown, pace.firmly)
+            return self._is_good(shown, pace.keeps_must)
 
         program = pace.smaller(found.program, shows)
         if first is None and [*program] == [*found.program]:
             # Nor was anything smaller seen: the whole takes too long to look for it once more.
             return None
         shown = self._replayed(program, self._short, math.inf)
-        return shown if self._is_good(shown, pace.firmly) else None
+        return shown if self._is_good(shown, pace.keeps_must) else None
 
     @property
     def _short(self) -> float:
         return self.target.short_timeout()
 
-    def _is_good(self, shown: Counterexample | None, firmly: bool) -> TypeGuard[Counterexample]:
+    def _is_good(self, shown: Counterexample | None, keeps_must: bool) -> TypeGuard[Counterexample]:
         profile = self.exploration.profile
-        return shown is not None and not (firmly and diagnosis_of(shown, profile).de_facto)
+        return shown is not None and not (keeps_must and diagnosis_of(shown, profile).de_facto)
 
     def _replayed(
         self, program: Program, timeout: float, limit: float, anew: bool = True

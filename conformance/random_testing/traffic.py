@@ -22,7 +22,7 @@ CHUNK = 2048
 """Bytes of a burst that are sent before the rest of it is made."""
 PIECE = 0.05
 """Seconds in which the target has read a piece of a burst, if it serves others meanwhile."""
-UNHURRIED = 0.1
+PROMPT = 0.1
 """Seconds of waiting after which we look who is kept from a CPU."""
 SMALL = 2**12
 """Bytes that are asked for, at least, where another reply than the right one may come."""
@@ -235,7 +235,7 @@ class ClientTraffic:
             else:
                 pause *= 2
                 is_served = self.settle()
-                if silence is None and (pause > UNHURRIED or not is_served):
+                if silence is None and (pause > PROMPT or not is_served):
                     silence = Awaiting(self._target, self.timeout)
             if wait.is_over if silence is None else silence.left <= 0:
                 try:

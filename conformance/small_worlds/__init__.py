@@ -15,11 +15,11 @@ Tours at wire speed
     A `tour` takes all transitions, and behind each asks for statistics, lists and queues. It is
     played on the model first, and written down with all replies (`recorded_tour`); those of a run
     are shipped (`shipped_tours`) in a compact form (`packing`). A `player` sends what was written
-    down, and a `comparison` compares what comes, but for ids, earlier counts, the clock and the
+    down, and a `comparison` compares the replies, except ids, earlier counts, the clock and the
     name of the server.
 
-Unlike is not wrong
-    The model takes what the text leaves open as beanstalkd does. So where a reply is unlike, the
+Different is not wrong
+    The model takes what the text leaves open as beanstalkd does. So where a reply is different, the
     oracle judges the same conversation with all outcomes (`visit`), as it judges again the alarms
     of its fast gear. If it is allowed, the tour goes on, judged step by step (`judged_tour`).
 

@@ -59,7 +59,7 @@ class ReplyComparison:
         self.ids.clear()
 
     def check(self, mine: bytes, theirs: bytes) -> None:
-        """Compare replies; raise :class:`Unlike`."""
+        """Compare replies; raise :class:`DifferentReply`."""
         if _INSERTED in mine:
             self._learn(_PUT.findall(mine), _PUT.findall(theirs))
         if self._renames:

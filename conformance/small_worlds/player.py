@@ -24,7 +24,7 @@ from conformance.target.transport import Transport
 from reference_server.wire import ProtocolError
 
 STALL = 1.0
-"""Seconds for which nothing comes until replies are unlike that began otherwise."""
+"""Seconds for which nothing comes until replies count as different that began differently."""
 _LOOK = 0.2
 """Seconds without a reply after which it is looked whether somebody waits for a CPU."""
 _BUSY = 10
@@ -41,13 +41,16 @@ class TourPlayer:
     def __init__(self, target: Target, comparison: ReplyComparison, own: str = "") -> None:
         self._own = own
         # What does not come in that time is judged again.
-        self._patience = max(target.limits.reply / 4, target.short_timeout())
+        self._timeout = max(target.limits.reply / 4, target.short_timeout())
         self._target = target
         self._comparison = comparison
         self._clients = UnjudgedClients(target)
 
     def play(self, turns: Sequence[Turn]) -> Iterator[Turn]:
-        """Play turns, and yield each that came out as written down; raise Unlike, OSError."""
+        """Play turns, and yield each whose replies are the recorded ones.
+
+        Raises DifferentReply or OSError.
+        """
         self._comparison.begin()
         for turn in turns:
             self._do(turn.steps)
@@ -88,10 +91,10 @@ class TourPlayer:
 
     def _compare(self, number: int, expected: bytes) -> None:
         transport = self._clients.transports[number]
-        count, replies = expected.count(_CRLF), _Replies(transport, self._target, self._patience)
+        count, replies = expected.count(_CRLF), _Replies(transport, self._target, self._timeout)
         came = with_plain_lines(raw := replies.next_bytes())
         while came.count(_CRLF) < count or not came.endswith(_CRLF):
-            # What is unlike already may be shorter, and is not waited for as long.
+            # A different reply may be shorter: it has less time.
             more = replies.next_bytes(math.inf if expected.startswith(came) else STALL)
             if not more:
                 raise DifferentReply
@@ -101,7 +104,7 @@ class TourPlayer:
 
     def _await_end(self, number: int) -> None:
         transport = self._clients.transports[number]
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + self._timeout
         while not transport.ended:
             if transport.receive_within(end - time.monotonic()) or time.monotonic() > end:
                 raise DifferentReply
@@ -114,11 +117,11 @@ def _names_no_job(replies: tuple[int, bytes]) -> bool:
 
 
 class _Replies:
-    """The replies to what was sent, ``patience`` seconds long; longer where a CPU is wanting."""
+    """The replies to what was sent, for ``timeout`` seconds; for longer where a CPU is wanting."""
 
-    def __init__(self, transport: Transport, target: Target, patience: float) -> None:
+    def __init__(self, transport: Transport, target: Target, timeout: float) -> None:
         self._transport, self._target = transport, target
-        self._patience = patience
+        self._timeout = timeout
         self._begun = time.monotonic()
         self._starvation: Starvation | None = None
 
@@ -135,8 +138,8 @@ class _Replies:
 
     def _left(self) -> float:
         """Return how many seconds are left."""
-        left = self._begun + self._patience - time.monotonic()
+        left = self._begun + self._timeout - time.monotonic()
         if left > 0 or self._starvation is None:
             return left
         starved = SEEN * self._starvation.since().seconds
-        return left + min(starved, (_BUSY - 1) * self._patience)
+        return left + min(starved, (_BUSY - 1) * self._timeout)

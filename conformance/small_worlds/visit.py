@@ -1,7 +1,7 @@
 """A visit to a small world: its tour at wire speed, judged again where a reply differs.
 
-What is compared with what was written down makes no verdict. Where it is unlike, the shortest way
-to the same transition is judged by the oracle, then all that was done since the walk began. If that
+A comparison with the recording makes no verdict. Where a reply is different, the shortest way to
+the same transition is judged by the oracle, then all that was done since the walk began. If that
 is allowed, the target makes other choices than beanstalkd, as it may: the rest of the tour is
 judged while it goes on.
 """
@@ -41,7 +41,7 @@ DEVIATES, NOT_TAKEN, TAKEN = "!01"
 FORKS = 2
 """Times that a target may choose otherwise before all that is left is judged."""
 _NEAR = 5
-"""Transitions of which one may be what was unlike."""
+"""Transitions of which one may have been answered differently."""
 
 
 class Visit:
@@ -134,7 +134,7 @@ class Visit:
     # ------------------------------------------------------------ judged again
 
     def _judge(self, turns: Sequence[Turn], done: int) -> Counterexample | None:
-        """Return the violation that made a turn unlike, if it was one."""
+        """Return the violation that made a turn different, if it was one."""
         end = self._time.end_of_judging
         for number, program in self._programs(turns, done):
             if time.monotonic() > end:

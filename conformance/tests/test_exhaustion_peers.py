@@ -61,7 +61,7 @@ def _slow_readers(server: Target, client: Connection, connect: Connect) -> list[
 
 
 def _half_senders(server: Target, connect: Connect) -> list[Connection]:
-    """Let peers send the whole of the largest body but for its last byte."""
+    """Let peers send the whole of the largest body, except its last byte."""
     size = _largest(server)
     peers = _connected(server, connect)
     for peer in peers:

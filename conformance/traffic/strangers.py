@@ -57,7 +57,7 @@ def bypassing(port: int, proxy: int, root: Path = Path("/proc")) -> int:
 
 
 def _strangers(port: int, proxy: int, root: Path) -> set[int]:
-    """Return the ports of clients that are connected to a local server, but for the proxy."""
+    """Return the ports of clients that are connected to a local server, except the proxy."""
     rows = list(_rows(root))
     if not any(row.state == _LISTEN and row.local == port for row in rows):
         return set()
