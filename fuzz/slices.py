@@ -232,7 +232,7 @@ class Slice:
             worker,
             self.seed,
             kept.description,
-            identified(kept.target, self.options.name, self.options.named_profile() is not None),
+            identified(kept.target, self.options),
             kept.target.profile,
             done(),
             kept.exploration.undecided - undecided,

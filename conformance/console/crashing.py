@@ -84,8 +84,7 @@ class Crashing:
         self._cases: list[CrashCase] = []
         with _recognised(options, self._limits) as target:
             self._profile, self._scenes = target.profile, _scenes(target)
-            is_asked = options.named_profile() is not None
-            run = nothing_yet(identified(target, options.name, is_asked), options)
+            run = nothing_yet(identified(target, options), options)
         self._loss = usual_loss(self._profile) if loss is None else loss
         if why := requirements()[STARTS].missing_in(self._profile.stage):
             raise refuse(f"the server keeps no jobs: that {why}")

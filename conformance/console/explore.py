@@ -63,8 +63,6 @@ from reports.worlds import transitions
 _TRIED, _KEPT = "How much to try", "What to keep"
 PROGRESS = FOLDER.parent / "explored.json"
 """The file that records what was explored."""
-
-
 _PREFIX = "explore::"
 """The beginning of the names of tests that record what a world has shown."""
 _ANY = "protocol.any-transition"
@@ -293,9 +291,8 @@ def _visited(world: World, target: Target, work: _Exploration) -> Explored:
     with untimed(target) as other:
         visit = Visit(tour, target if world.timed else other, exploration, TourTime(work.end))
         found = visit.run()
-        is_asked = work.options.named_profile() is not None
-        identity = identified(target, work.options.name, is_asked)
-        explored = Explored(world.name, visit.seen(), time.monotonic() - start, target=identity)
+        seconds, identity = time.monotonic() - start, identified(target, work.options)
+        explored = Explored(world.name, visit.seen(), seconds, target=identity)
         name = f"{_PREFIX}{world.name}"
         if found is None:
             return explored._replace(test=passed(name, _ANY))

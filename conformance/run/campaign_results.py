@@ -136,9 +136,9 @@ def write_campaign(run: format.Results, outcome: CampaignOutcome, folder: Path) 
 
 def added(run: format.Results, outcome: CampaignOutcome) -> format.Results:
     """Return the results of a run with those of a campaign, in place of an earlier one's."""
-    earlier = [test for test in run.tests if test.id.startswith(outcome.prefix)]
+    replaced = [test for test in run.tests if test.id.startswith(outcome.prefix)]
     kept = [test for test in run.tests if not test.id.startswith(outcome.prefix)]
-    slugs = {slug for test in (*earlier, *outcome.tests) for slug in test.requirements}
+    slugs = {slug for test in (*replaced, *outcome.tests) for slug in test.requirements}
     mine = {
         slug: requirement
         for slug, requirement in outcome.requirements.items()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from conformance.run.evidence import clean
+from conformance.run.options import AUTO, Options
 from conformance.target.target import Target
 from reference_server.profiles import Profile
 from reports import results
 
 
-def identified(target: Target, title: str, is_asked: bool) -> results.TargetRecord:
-    """Return a target as results name it; ``is_asked``: the user has chosen its profile."""
+def identified(target: Target, options: Options) -> results.TargetRecord:
+    """Return a target, which these options name, as results name it."""
+    is_asked = options.profile != AUTO
     return results.TargetRecord(
-        title=clean(title),
+        title=clean(options.name),
         label=clean(target.label),
         version="".join(c if c.isprintable() else "?" for c in target.version[:60]),
         profile=target.profile.name,

@@ -16,6 +16,7 @@ from conformance.run.blame_for_losses import owner_after, owner_of_loss, suspect
 from conformance.run.suspected_flake import SuspectedFlake, suspect_flake
 from conformance.target.address import TargetError
 from conformance.target.command_rate import COMMAND_RATE
+from conformance.target.launch import LaunchError
 from conformance.target.sanitizers import SanitizerReport
 from conformance.target.target import Target
 from conformance.transcript import TARGET_CLOSES, Transcript
@@ -264,7 +265,7 @@ def _end_of(scenario: Scenario, outcome: Outcome) -> Fate | None:
 def _run_on_its_own(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     try:
         own = target.fresh()
-    except NotTestable as error:
+    except (NotTestable, TargetError, LaunchError) as error:
         return Outcome(error)
     with contextlib.closing(own):
         return run(test, arguments, own)

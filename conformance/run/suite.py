@@ -178,9 +178,9 @@ class Suite:
 
     def identity(self) -> results.TargetRecord:
         """Return the target as results name it, the same for all tests."""
-        target, is_asked = self.target, self.options.profile != AUTO
+        target = self.target
         if self._identity is None or self._identity[0] is not target:
-            self._identity = target, identified(target, self.options.name, is_asked)
+            self._identity = target, identified(target, self.options)
         return self._identity[1]
 
     def describe(self) -> str:

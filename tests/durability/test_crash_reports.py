@@ -58,8 +58,8 @@ def report(
 def empty() -> Results:
     target = BuiltIn(NEWEST)
     try:
-        identity = identified(target, "mine", is_asked=False)
-        return nothing_yet(identity, Options(None, None, "auto"))
+        options = Options(None, None, "auto", name="mine")
+        return nothing_yet(identified(target, options), options)
     finally:
         target.close()
 
