@@ -71,8 +71,8 @@ def test_crowds_on_beanstalkd(clock: str) -> None:
 def test_a_crowd_names_the_cause_where_the_end_of_who_waits_is_not_seen() -> None:
     server = BuiltIn(fault=Fault("", "other", WaitsOn))
     with contextlib.closing(server), pytest.raises(NotEnded) as raised:
-        # In some of them, nobody waits when all leave.
-        _play(server, range(50), tidy=False)
+        # In most of them, nobody waits when all leave.
+        _play(server, range(500), tidy=False)
     assert raised.value.expected == (str(TIMED_OUT),)
     assert raised.value.requirement == "reserve.half-closed"
 
@@ -87,8 +87,8 @@ def test_jobs_that_are_not_given_back_are_no_must_and_hide_nothing() -> None:
         fault=FAULTS["jobs-of-a-client-that-leaves-stay-reserved-until-their-ttr"], limits=HASTY
     )
     with pytest.raises(NotReleased):
-        _play(server, range(50), tidy=False)
-    _play(server, range(100, 120), tidy=True)
+        _play(server, range(500), tidy=False)
+    _play(server, range(500, 520), tidy=True)
     server.close()
 
 
