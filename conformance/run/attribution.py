@@ -133,7 +133,7 @@ def attribute(
         for test, blame in zip(tests, blames, strict=True)
     ]
     explained = {
-        blame.key: test.requirements[0]
+        _key(test, blame): test.requirements[0]
         for test, blame in reversed(own)
         # Failures at no certain command need not have anything in common.
         if blame.step.command
@@ -157,6 +157,14 @@ def _anywhere(failed: Iterable[tuple[Test, Blame]]) -> set[CauseRecord]:
     return {cause for cause, several in commands.items() if len(several) > 1}
 
 
+def _key(test: Test, blame: Blame) -> object:
+    """Return the features that failures with one cause have in common.
+
+    That a server ends without memory, a de-facto deviation, is no cause of its end with it.
+    """
+    return blame.key, blame.step.kind.is_loss and test.verdict is Verdict.NON_STRICT
+
+
 def _is_random(test: Test) -> bool:
     return not RANDOM.isdisjoint(test.requirements)
 
@@ -177,7 +185,7 @@ def _attributed(
         # A directed test may have failed in the same way: that is its requirement. What only
         # happens among other tests was tried alone before.
         unexplained = blame.suspects[0] if blame.step.kind.is_loss and blame.suspects else owner
-        owner = explained.get(blame.key, unexplained)
+        owner = explained.get(_key(test, blame), unexplained)
     elif not owner and _is_random(test):
         owner = _explanation(test, blame, broken, explained)
     elif not owner and blame.step.kind.is_loss:
@@ -235,8 +243,8 @@ def _explanation(
     """Return the requirement that explains a finding of a random test; empty if none does."""
     if known := next(_broken_suspects(test, blame, broken), ""):
         return known
-    if blame.key in explained:
-        return explained[blame.key]
+    if _key(test, blame) in explained:
+        return explained[_key(test, blame)]
     if blame.step.kind is OutcomeKind.NO_REPLY and IN_STEP in broken:
         # It may have been sent behind something else.
         return IN_STEP

@@ -131,6 +131,9 @@ def _attempt(
         own = target.fresh(**test.__dict__.get("configuration", {}))
     except NotTestable as error:
         return Outcome(error)
+    except LaunchError as error:
+        # It has started before, and what it was sent then is no matter of this test.
+        return Outcome(NotTestable(f"needs a second server: {error}"))
     try:
         outcome = _play(test, arguments, Scenario(own, arrival, is_last=True))
     finally:

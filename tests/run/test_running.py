@@ -14,9 +14,11 @@ from conformance.random_testing.snapshot import counted
 from conformance.run.runner import run
 from conformance.target.address import TargetError
 from conformance.target.builtin import BuiltIn
+from conformance.target.launch import LaunchError
 from conformance.target.limits import Limits
 from conformance.target.starvation import CpuTime, Starvation, Starved
 from conformance.target.survey import survey
+from conformance.target.target import Target
 from conformance.tests.test_protocol import (
     test_a_put_that_is_never_complete_makes_no_job as never_complete,
 )
@@ -284,6 +286,18 @@ def test_what_cannot_be_tested_is_no_failure(server: BuiltIn) -> None:
         raise NotTestable("needs a moon")
 
     assert str(run(impossible, {}, server).error) == "needs a moon"
+
+
+def test_a_second_server_that_does_not_start_is_no_error_of_the_suite(
+    server: BuiltIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fresh(**_: object) -> Target:
+        raise LaunchError("the launched server exited with status 1")
+
+    monkeypatch.setattr(server, "fresh", fresh)
+    error = run(lambda own_server: None, {"own_server": None}, server).error
+    assert isinstance(error, NotTestable)
+    assert str(error) == "needs a second server: the launched server exited with status 1"
 
 
 def test_a_reply_that_nobody_asked_for_is_a_deviation(server: BuiltIn) -> None:

@@ -125,6 +125,17 @@ def test_what_a_requirement_presupposes_blocks_it_while_it_is_broken() -> None:
     assert not found.blocked
 
 
+def test_a_crash_without_memory_does_not_explain_one_with_memory() -> None:
+    crash = Step(OutcomeKind.CRASHED, "put")
+    starved = case("exhaustion.reserve-waits", Verdict.NON_STRICT), Blame(crash)
+    in_set_up = _fails("bury.fifo", "put.inserted", crash)
+    _, found = _attributed(starved, in_set_up)
+    assert found.blocked == {"bury.fifo": "put.inserted"}
+    also_starved = case("exhaustion.put-buried", Verdict.NON_STRICT), Blame(crash, "put.inserted")
+    _, found = _attributed(starved, also_starved)
+    assert found.blocked == {"exhaustion.put-buried": "exhaustion.reserve-waits"}
+
+
 def test_an_owner_of_level_de_facto_breaks_no_must() -> None:
     (found,) = _attributed(_fails("bury.fifo", owner="put.ids-increase"))
     assert found.test.verdict is Verdict.NON_STRICT
