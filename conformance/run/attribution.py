@@ -158,9 +158,9 @@ def _anywhere(failed: Iterable[tuple[Test, Blame]]) -> set[CauseRecord]:
 
 
 def _key(test: Test, blame: Blame) -> object:
-    """Return the features that failures with one cause have in common.
+    """Return the key of a failure, and whether it is an end for want of memory.
 
-    That a server ends without memory, a de-facto deviation, is no cause of its end with it.
+    Such an end is a de-facto deviation, and explains none of a server that has memory.
     """
     return blame.key, blame.step.kind.is_loss and test.verdict is Verdict.NON_STRICT
 

@@ -32,9 +32,10 @@ _UNTESTED = (Verdict.NOT_RUN, Verdict.ERROR)
 
 
 class CampaignOutcome(NamedTuple):
-    """The tests of a campaign, whose names begin with ``prefix``, and the time that it took.
+    """The tests of a campaign, and the seconds that it took.
 
-    ``requirements``: all that it may judge. ``worlds`` replace those of the same name.
+    The names of the tests begin with ``prefix``. ``requirements``: all that it may judge.
+    ``worlds`` replace those of the same name.
     """
 
     prefix: str

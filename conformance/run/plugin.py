@@ -293,7 +293,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     missing = suite.missing(pyfuncitem)
     outcome = Outcome(missing) if missing else suite.outcome(pyfuncitem)
     observation = _observe(pyfuncitem, outcome)
-    if outcome.deviates:
+    if outcome.deviation is not None:
         observation = _with_company(pyfuncitem, observation)
     pyfuncitem.user_properties += observation.properties()
     for loss in suite.late():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,9 +67,10 @@ class Outcome:
     latenesses: list[float] = field(default_factory=list)
 
     @property
-    def deviates(self) -> bool:
-        """Tell whether the target answered what it must not, and was not lost."""
-        return isinstance(self.error, Deviation) and not isinstance(self.error, TargetLost)
+    def deviation(self) -> Deviation | None:
+        """The deviation of a target that was not lost, if there was one."""
+        is_lost = isinstance(self.error, TargetLost)
+        return self.error if isinstance(self.error, Deviation) and not is_lost else None
 
 
 def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
@@ -177,15 +177,15 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         outcome.error = TargetLost(GOES_ON, fate) if fate else error
     except Exception as error:
         outcome.error = error
-    if isinstance(outcome.error, Deviation) and not isinstance(outcome.error, TargetLost):
+    if (deviation := outcome.deviation) is not None:
         if scenario.target.generation != scenario.generation:
             # It has not seen what the test had sent before.
             fate = Fate(OutcomeKind.GONE, "it was lost meanwhile")
-            outcome.error = TargetLost(outcome.error.expected, fate)
+            outcome.error = TargetLost(deviation.expected, fate)
         elif scenario.disturbed():
             outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
         else:
-            outcome.suspected = suspect_flake(outcome.error, scenario)
+            outcome.suspected = suspect_flake(deviation, scenario)
     outcome.exhausts = scenario.exhausts
     if fate := _end_of(scenario, outcome):
         seen, lost = outcome.error, TargetLost(GOES_ON, fate)
@@ -265,15 +265,6 @@ def _end_of(scenario: Scenario, outcome: Outcome) -> Fate | None:
     return None if fate is None or fate.kind is OutcomeKind.HANGS else fate
 
 
-def _run_on_its_own(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
-    try:
-        own = target.fresh()
-    except (NotTestable, TargetError, LaunchError) as error:
-        return Outcome(error)
-    with contextlib.closing(own):
-        return run(test, arguments, own)
-
-
 class Overlapped:
     """Many tests that wait at the same time, each in a thread, each with its own scenario.
 
@@ -313,8 +304,9 @@ class Overlapped:
         try:
             with self._turns:
                 self._outcomes[name] = outcome = run(test, arguments, target)
-                if target.exclusive and "own_server" not in arguments and outcome.deviates:
-                    self._alone[name] = _run_on_its_own(test, arguments, target)
+                if target.exclusive and "own_server" not in arguments and outcome.deviation:
+                    arrival = target.limits.arrival[-1]
+                    self._alone[name] = _attempt(test, arguments, target, arrival, fresh=True)
         except BaseException as error:
             self._outcomes[name] = Outcome(error)
 

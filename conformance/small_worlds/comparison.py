@@ -132,7 +132,7 @@ class ReplyComparison:
             if not _has_old_counters(document):
                 return False
             of_server, more = _OF_SERVER in document, int(observed) - int(value)
-            return not self._alone or self._more.setdefault((of_server, key), more) == more
+            return self._more.setdefault((of_server, key), more) == more
         passed = TOLERANCE + time.monotonic() - self._begun
         return bool(_CLOCK.fullmatch(mine)) and abs(int(observed) - int(value)) <= passed
 

@@ -47,7 +47,7 @@ class TourPlayer:
         self._clients = UnjudgedClients(target)
 
     def play(self, turns: Sequence[Turn]) -> Iterator[Turn]:
-        """Play turns, and yield each whose replies are the recorded ones.
+        """Play turns, and yield each turn that the target answers as recorded.
 
         Raises DifferentReply or OSError.
         """

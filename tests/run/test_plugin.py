@@ -192,17 +192,13 @@ def test_what_fails_only_while_other_tests_run_is_reproduced_with_these(
         if is_shared:
             host, port = stack.enter_context(Launched(launch)).address
             where = f"--target={host}:{port}"
-        _fails_only_in_company(tmp_path, where)
-
-
-def _fails_only_in_company(tmp_path: Path, where: str) -> None:
-    done = suite(where, "--clock=real", "-k", "test_a_reserve_times_out", cwd=tmp_path)
-    (command, *_) = re.findall("REPRODUCE (.*)", done.stdout)
-    _, _, tests, *options = shlex.split(command)
-    names = (tmp_path / tests.removeprefix("@")).read_text().splitlines()
-    assert len(names) > 1
-    assert suite(names[0], *options, cwd=tmp_path).returncode == 0
-    again = suite(tests, *options, cwd=tmp_path)
+        done = suite(where, "--clock=real", "-k", "test_a_reserve_times_out", cwd=tmp_path)
+        (command, *_) = re.findall("REPRODUCE (.*)", done.stdout)
+        _, _, tests, *options = shlex.split(command)
+        names = (tmp_path / tests.removeprefix("@")).read_text().splitlines()
+        assert len(names) > 1
+        assert suite(names[0], *options, cwd=tmp_path).returncode == 0
+        again = suite(tests, *options, cwd=tmp_path)
     assert (again.returncode, "OBSERVED  NOT_FOUND" in again.stdout) == (1, True)
 
 
