@@ -122,13 +122,17 @@ def attribute(
         for test, blame in zip(tests, blames, strict=True)
         if blame is not None and test.verdict in DEVIATIONS
     ]
-    own = [(test, blame) for test, blame in failed if not (blame.owner or _is_random(test))]
+    anywhere = _anywhere(failed)
+    own = [
+        (test, blame)
+        for test, blame in failed
+        if not (blame.owner or _is_random(test) or test.cause in anywhere)
+    ]
     broken = {slug for test, _ in own for slug in test.requirements}
     broken |= {blame.owner for test, blame in failed if blame.owner in test.requirements}
-    anywhere = _anywhere(failed)
     blames = [
-        replace(blame, suspects=(SERIALLY,))
-        if blame and blame.owner and not blame.suspects and test.cause in anywhere
+        replace(blame, owner=blame.owner or SERIALLY, suspects=blame.suspects or (SERIALLY,))
+        if blame and test.cause in anywhere
         else blame
         for test, blame in zip(tests, blames, strict=True)
     ]
@@ -147,12 +151,14 @@ def attribute(
 def _anywhere(failed: Iterable[tuple[Test, Blame]]) -> set[CauseRecord]:
     """Return the causes of crashes at several commands of which the target has said the same.
 
-    Where such a command is not under test, it is the conversation that has led to the crash.
+    None of these commands was under test: it is the conversation that has led to the crash, and so
+    it is where one of them was under test by chance.
     """
     commands: dict[CauseRecord, set[str]] = {}
     for test, blame in failed:
         cause = test.cause
-        if blame.step.kind.is_loss and cause and (cause.command, cause.expected) == ("", GOES_ON):
+        is_loss = blame.owner and blame.step.kind.is_loss
+        if is_loss and cause and (cause.command, cause.expected) == ("", GOES_ON):
             commands.setdefault(cause, set()).add(blame.step.command)
     return {cause for cause, several in commands.items() if len(several) > 1}
 
@@ -205,11 +211,12 @@ def _attributed(
 
 
 def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
-    """Return the broken requirement that a wrong reply in a directed test belongs to; else empty.
+    """Return the broken requirement that a reply in a directed test belongs to; else empty.
 
     Which error a malformed line gets is the very matter of some tests.
     """
-    if not blame.step.came or _is_random(test):
+    is_reply = blame.step.came or blame.step.kind is OutcomeKind.WRONG_VALUE
+    if not is_reply or _is_random(test):
         return ""
     is_of_errors = any(
         slug.startswith("error.") or slug.endswith(_REFUSED) for slug in test.requirements
@@ -219,22 +226,24 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
 
 
 def _broken_base(test: Test, broken: set[str]) -> str:
-    """Return the broken requirement that all of a test's own presuppose; empty if there is none.
-
-    If that presupposes another broken one, it is the other.
-    """
-    bases = set()
-    for slug in test.requirements:
-        found = ""
-        while slug := catalogue()[slug].presupposes:
-            found = slug if slug in broken else found
-        bases.add(found)
+    """Return the broken requirement that all of a test's own presuppose; empty if there is none."""
+    bases = {_most_basic(catalogue()[slug].presupposes, broken) for slug in test.requirements}
     return bases.pop() if len(bases) == 1 else ""
+
+
+def _most_basic(slug: str, broken: set[str]) -> str:
+    """Return the last broken one of a requirement and those that it presupposes; empty if none."""
+    found = ""
+    while slug:
+        found = slug if slug in broken else found
+        slug = catalogue()[slug].presupposes
+    return found
 
 
 def _broken_suspects(test: Test, blame: Blame, broken: set[str]) -> Iterator[str]:
     """Yield the suspects that are broken, apart from the requirements of the test itself."""
-    return (slug for slug in blame.suspects if slug in broken and slug not in test.requirements)
+    found = (_most_basic(slug, broken) for slug in blame.suspects)
+    return (slug for slug in found if slug and slug not in test.requirements)
 
 
 def _explanation(

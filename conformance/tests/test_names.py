@@ -6,7 +6,8 @@ import pytest
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.scenario import Connect, NewTube
+from conformance.dialogue.partnered_client import PartneredClient
+from conformance.dialogue.scenario import Connect
 from reference_server.profiles import Profile
 from reference_server.wire import BAD_FORMAT, NOT_FOUND, USING, Reply
 
@@ -79,13 +80,13 @@ def test_each_byte_that_may_be_in_a_name(client: Connection, profile: Profile) -
     "protocol.name-ends-at-white-space",
     "They are terminated by white space (either a space char or end of line).",
 )
-def test_a_name_ends_at_a_blank(client: Connection, new_tube: NewTube) -> None:
-    tube = new_tube()
-    client.use(tube)
-    client.put(b"a")
-    client.tested.pause(1000, tube)
-    assert client.stats_tube(tube)["pause"] == "1000"
-    client.send(f"pause-tube {tube}x 1000").expect(NOT_FOUND)
+def test_a_name_ends_at_a_blank(client: Connection, profile: Profile) -> None:
+    client.needs(b"pause-tube")
+    both = PartneredClient(client, profile)
+    both.prepare("put 0 0 1000 1\r\na")
+    both.says(f"pause-tube {client.tube} 1000")
+    both.observe(f"stats-tube {client.tube}", tested=("pause",))
+    both.says(f"pause-tube {client.tube}x 1000")
 
 
 @requirement("protocol.name-case-counts", "They may contain letters (A-Z and a-z)")

@@ -84,7 +84,10 @@ def _said(
 def test_a_client_that_reads_late_gets_all_replies(client: Connection) -> None:
     bodies = [b"%d." % number * (SIZE // 4) for number in range(ROUNDS)]
     jobs = client.put_many(bodies, ttr=LONG, in_order=True)
-    errors = [(line, client.send(line).any_reply()) for line in ("bogus", "touch x")]
+    errors = [
+        (line, client.send(line, Role(owner)).any_reply())
+        for line, owner in (("bogus", "error.unknown-command"), ("touch x", "touch.bad-format"))
+    ]
     first, *others = [
         _said(client, errors, job, pri, body)
         for pri, (job, body) in enumerate(zip(jobs, bodies, strict=True))

@@ -43,6 +43,7 @@ from conformance.verdict import (
     Step,
     TargetLost,
 )
+from reference_server import stats
 from reference_server.commands import COMMANDS
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
@@ -51,8 +52,10 @@ from reference_server.state import Client, Job
 from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
+    DELETED,
     INTERNAL_ERROR,
     NOT_FOUND,
+    OK,
     UNKNOWN_COMMAND,
     Body,
     Command,
@@ -284,6 +287,23 @@ def test_a_crash_at_several_set_up_commands_is_that_of_the_conversation() -> Non
         found.append((test.model_copy(update={"cause": cause}), blame))
     assert [one.blocked for one in _attributed(*found)] == [{"bury.fifo": SERIALLY}] * 2
     assert _attributed(found[0])[0].blocked == {"bury.fifo": "put.inserted"}
+    test, own = _fails("touch.touched", "", Step(OutcomeKind.CRASHED, "touch"))
+    test = test.model_copy(update={"cause": found[0][0].cause})
+    assert _attributed(*found, (test, own))[-1].blocked == {"touch.touched": SERIALLY}
+    assert _attributed(found[0], (test, own))[-1].blocked == {}
+
+
+def test_what_a_wrong_value_presupposes_explains_it() -> None:
+    """A pause that does nothing is shown nowhere."""
+    shown = Step(OutcomeKind.WRONG_VALUE, "stats-tube", subject="pause")
+    paused = Step(OutcomeKind.WRONG_REPLY, "reserve-with-timeout", ("TIMED_OUT",), "RESERVED")
+    name = _fails("protocol.name-ends-at-white-space", "", shown, "stats-tube.pause")
+    _, key, found = _attributed(
+        _fails("pause-tube.paused", "", paused), _fails("stats-tube.pause", "", shown), name
+    )
+    assert key.blocked == {"stats-tube.pause": "pause-tube.paused"}
+    assert found.blocked == {"protocol.name-ends-at-white-space": "pause-tube.paused"}
+    assert _attributed(name)[0].blocked == {}
 
 
 def test_failures_about_nothing_that_has_a_name_have_no_cause_in_common() -> None:
@@ -340,12 +360,46 @@ class _OneError(RequestReader):
         return Malformed(BAD_FORMAT) if request == Malformed(UNKNOWN_COMMAND) else request
 
 
+class _ShowsDeletedJobs(Model):
+    """Shows a job when it was deleted."""
+
+    def _delete(self, conn: Client, id: int) -> Reply:
+        job = self.jobs.get(id)
+        reply = super()._delete(conn, id)
+        if job and reply == DELETED:
+            self._deleted = {**getattr(self, "_deleted", {}), id: job}
+        return reply
+
+    def _stats_job(self, conn: Client, id: int) -> Reply:
+        if job := getattr(self, "_deleted", {}).get(id):
+            return OK(stats.job(self, job))
+        return super()._stats_job(conn, id)
+
+
+class _PausesNothing(Model):
+    """Answers that a tube is paused, and does nothing."""
+
+    def _pause_tube(self, conn: Client, name: str, delay: int) -> Reply:
+        return super()._pause_tube(conn, name, 0)
+
+
+class _ClosesAtUnknown(RequestReader):
+    """Closes the connection where a command is unknown."""
+
+    def parse(self, line: bytes) -> Request:
+        request = super().parse(line)
+        return Command("quit") if request == Malformed(UNKNOWN_COMMAND) else request
+
+
 SERVERS: Mapping[str, Fault] = {
     "no use": Fault("", "other", reader=_NoUse),
     "no put": Fault("", "other", reader=_NoPut),
     "silent at touch": silent_at("touch"),
     "silent at peek-buried": silent_at("peek-buried"),
     "kicks no delayed jobs": Fault("", "other", _KickKicksBuried),
+    "shows deleted jobs": Fault("", "other", _ShowsDeletedJobs),
+    "pauses nothing": Fault("", "other", _PausesNothing),
+    "closes at unknown commands": Fault("", "other", reader=_ClosesAtUnknown),
     "repeats a reply": Fault("", "other", _RepeatsInserted),
     "wrong order": FAULTS["priorities-are-compared-as-if-they-had-31-bits"],
 }
@@ -443,6 +497,30 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
     broken = {slug for slug, verdict in found.items() if verdict is Verdict.FAIL}
     assert broken == {"protocol.serial-replies"}
     assert found["bury.buried"] is Verdict.BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("name", "broken", "others"),
+    [
+        ("shows deleted jobs", "delete.entirely", ["protocol.integers-are-decimal"]),
+        (
+            "pauses nothing",
+            "pause-tube.paused",
+            [
+                "protocol.integers-are-decimal",
+                "protocol.name-ends-at-white-space",
+                "stats-tube.pause",
+            ],
+        ),
+        ("closes at unknown commands", "error.unknown-command", ["protocol.serial-replies"]),
+    ],
+)
+def test_what_a_command_does_is_no_matter_of_how_it_is_written(
+    name: str, broken: str, others: Sequence[str]
+) -> None:
+    chosen = [one for one in cases() if one.slugs & {broken, *others} and applies(one, NEWEST)]
+    found = _verdicts(name, chosen)
+    assert {slug for slug, verdict in found.items() if verdict is Verdict.FAIL} == {broken}
 
 
 def test_a_pause_that_holds_nothing_back_does_not_break_what_else_is_said_of_pauses() -> None:
