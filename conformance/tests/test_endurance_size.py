@@ -26,7 +26,7 @@ OWED = 2
 """Times that both lists are owed to a client that reads late."""
 WHILE = 0.1
 """Seconds for which it does not read, at most."""
-JOBS, FIRST, PART_OF_JOBS, IN_ORDER = 50_000, 250, 1000, 4000
+JOBS, FIRST, PART_OF_JOBS, IN_ORDER = 50_000, 250, 500, 4000
 """Jobs at a time on a fast server, those put at first, those that are asked for at a time, and in
 their order: beanstalkd's table grows for the first time at 49,157 jobs."""
 SECONDS, BUSY = 0.5, 3
@@ -165,15 +165,22 @@ def test_of_many_jobs_each_is_found_and_comes_in_its_turn(
     found = [b"FOUND %d 5\r\n%05d\r\n" % (job, jobs[job]) for job in some]
     _say(bulk, [b"peek %d" % job for job in some], found)
     left = sorted(jobs, key=lambda job: jobs[job])
-    takes = IN_ORDER if "ready" in client.profile.deletes else len(left)
+    must_reserve, in_order, has_time = (
+        "ready" not in client.profile.deletes,
+        0,
+        _has_time(resources),
+    )
     for first in range(0, len(left), PART_OF_JOBS):
         # Where a client holds many, some servers look through all of them.
         part = left[first : first + PART_OF_JOBS]
-        reserved = part if first < takes else []
+        reserved = part if must_reserve or (first < IN_ORDER and has_time()) else []
+        in_order += len(reserved)
         lines = [client.ask_for_job.encode()] * len(reserved)
         lines += [b"delete %d" % job for job in part]
         expected = [b"RESERVED %d 5\r\n%05d\r\n" % (job, jobs[job]) for job in reserved]
         expected += [b"DELETED\r\n"] * len(part)
         _say(bulk, lines, expected)
     client.finds_no_job()
-    return shortfall(len(jobs), JOBS, "jobs at a time")
+    return shortfall(len(jobs), JOBS, "jobs at a time") or shortfall(
+        in_order, IN_ORDER, "jobs in their order"
+    )
