@@ -99,6 +99,7 @@ def test_lists_of_a_megabyte_are_whole_for_a_client_that_reads_late(
         first = len(tubes)
         tubes += [f"{number:06}".ljust(length, "n") for number in range(first, first + PART)]
         bulk.ask("".join(f"watch {tube}\r\n" for tube in tubes[first:]).encode())
+        client.confirm(f"stats-tube {tubes[-1]}", "OK", "watch.creates-tube")
     lists = [*client.each([f"{verb}\r\n".encode() for verb in (*LISTS,) * OWED] + [client.ping])]
     client.transport.leave_unread(WHILE)
     seen: dict[str, Reply] = {}

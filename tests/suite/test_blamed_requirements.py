@@ -513,6 +513,7 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
             ],
         ),
         ("closes at unknown commands", "error.unknown-command", ["protocol.serial-replies"]),
+        ("closes at unknown commands", "error.connection-survives", ["error.pipeline-goes-on"]),
     ],
 )
 def test_what_a_command_does_is_no_matter_of_how_it_is_written(
