@@ -37,8 +37,8 @@ class OutcomeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
-    """The end of a target: it crashed, hangs, or is gone.
+class Outage:
+    """An outage of the target: it crashed, hangs, or is gone.
 
     ``signal``: the number of the signal that has ended its process; 0 if that is not known.
     """
@@ -132,17 +132,17 @@ class Deviation(AssertionError):
 
 
 class TargetLost(Deviation):
-    """The target crashed, hung, or is not reachable any more: ``fate`` says which."""
+    """The target crashed, hung, or is not reachable any more: ``outage`` says which."""
 
     is_own = False
     """It was a server that was started for this alone: no other test has ended it."""
 
     def __init__(
-        self, expected: str, fate: Fate, marked: int | None = None, command: str = ""
+        self, expected: str, outage: Outage, marked: int | None = None, command: str = ""
     ) -> None:
-        step = Step(fate.kind, command)
-        super().__init__(expected, str(fate), marked, conclusive=True, step=step)
-        self.fate = fate
+        step = Step(outage.kind, command)
+        super().__init__(expected, str(outage), marked, conclusive=True, step=step)
+        self.outage = outage
 
 
 class _Reason(Exception):

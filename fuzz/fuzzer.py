@@ -348,7 +348,7 @@ class Fuzzer:
         seen = sum(self._is_wrong(done) for _ in range(REPLAYS))
         seen_again = f"reproduced {seen} of {REPLAYS}"
         shown = wild.transcript_of(done)
-        diagnosis = Diagnosis(GOES_ON, str(wrong), behind=last_command(shown.entries), fate=wrong)
+        diagnosis = Diagnosis(GOES_ON, str(wrong), behind=last_command(shown.entries), outage=wrong)
         self._add(diagnosis, shown, seen_again, is_wild=True)
 
     def _is_wrong(self, done: list[Step]) -> bool:

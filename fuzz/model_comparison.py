@@ -62,7 +62,7 @@ class ModelComparison:
         self._observed.pop(number, None)
 
     def is_behind(self, number: int) -> bool:
-        """Tell whether lines of a client wait: their fate when it leaves is unspecified."""
+        """Tell whether lines of a client wait: if it leaves, they are executed or not."""
         return self._partner.send(number, b"") > 0
 
     def observe(self, number: int, data: bytes) -> None:

@@ -26,7 +26,7 @@ from conformance.transcript import (
     Transcript,
     letters,
 )
-from conformance.verdict import Fate, OutcomeKind
+from conformance.verdict import Outage, OutcomeKind
 from fuzz.mutate import Mutator
 from reference_server.dialect import Dialect
 from reference_server.profiles import Profile
@@ -140,7 +140,7 @@ class Survival(NamedTuple):
     to wait for a reply, in seconds. ``taken``: the number of steps until it was over.
     """
 
-    wrong: Fate | None
+    wrong: Outage | None
     slowest: float
     taken: int
 
@@ -167,10 +167,10 @@ def survives(target: Target, done: Program, every: int = EVERY) -> Survival:
                     slowest = max(slowest, time.monotonic() - start)
     except (OSError, EOFError, ProtocolError) as error:
         how = f"another client was not served: {str(error) or type(error).__name__}"
-        return Survival(target.fate() or Fate(OutcomeKind.HANGS, how), slowest, taken)
+        return Survival(target.outage() or Outage(OutcomeKind.HANGS, how), slowest, taken)
     finally:
         clients.close()
-    return Survival(target.fate(), slowest, taken)
+    return Survival(target.outage(), slowest, taken)
 
 
 def is_wild(transcript: Transcript, profile: Profile) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from conformance.durability.campaign import DurabilityCampaign, workers
 from conformance.durability.findings import grouped
-from conformance.durability.inspection import Question, Seen
+from conformance.durability.inspection import Inventory, Question
 from conformance.durability.recording import RecordingFiles, read, record
 from conformance.durability.scenes import TUBES, CrashScene, scenes
 from conformance.run.jobs import Backend
@@ -32,7 +32,7 @@ def crash_faults() -> list[str]:
 
 
 def broken(
-    backend: Backend[Seen], options: str, scene: CrashScene, states: int, every: int = 0
+    backend: Backend[Inventory], options: str, scene: CrashScene, states: int, every: int = 0
 ) -> dict[str, int]:
     """Return the requirements that crashes in a scene show to be broken, each with its states.
 
@@ -44,13 +44,13 @@ def broken(
         record(command, scene, NEWEST, USUAL, loss, kept)
         recording = read(kept, scene, NEWEST, loss)
         question = Question(command, NEWEST, USUAL, tuple(recording.ids.values()), TUBES)
-        outcome = DurabilityCampaign(backend, kept.seen, lambda *_: None).run(
+        outcome = DurabilityCampaign(backend, kept.inventories, lambda *_: None).run(
             question, recording, states
         )
     return {found.requirement: found.states.total() for found in grouped(outcome.cases)}
 
 
-def _seen(backend: Backend[Seen], fault: str, states: int) -> Iterator[dict[str, int]]:
+def _inventories(backend: Backend[Inventory], fault: str, states: int) -> Iterator[dict[str, int]]:
     """Yield what the scenes show of a fault, up to the one that shows what it breaks."""
     for every, scene in itertools.product((0, 50), SCENES):
         yield (found := broken(backend, f"--fault {fault}", scene, states, every))
@@ -67,7 +67,7 @@ def main() -> int:
     start, missed = time.monotonic(), 0
     with contextlib.closing(workers(2)) as backend:
         for name in args.names or crash_faults():
-            *_, found = _seen(backend, name, args.states)
+            *_, found = _inventories(backend, name, args.states)
             due = FAULTS[name].requirement
             missed += due not in found
             told = ", ".join(f"{slug}: {states} states" for slug, states in found.items())

@@ -12,10 +12,10 @@ from conformance.oracle.violation import Violation
 from conformance.target.address import TargetError
 from conformance.verdict import (
     Deviation,
-    Fate,
     Inconclusive,
     NotApplicable,
     NotTestable,
+    Outage,
     OutcomeKind,
     TargetLost,
 )
@@ -43,7 +43,7 @@ SAYS = f"""
     [
         *(
             Deviation(RED, RED),
-            TargetLost("a target", Fate(OutcomeKind.GONE, RED)),
+            TargetLost("a target", Outage(OutcomeKind.GONE, RED)),
             Violation([RED], RED),
         ),
         *(NotTestable(RED), NotApplicable(RED), Inconclusive(RED), TargetError(RED)),

@@ -16,7 +16,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.target.limits import Limits
 from conformance.transcript import NotATranscript, Transcript
-from conformance.verdict import Fate, OutcomeKind
+from conformance.verdict import Outage, OutcomeKind
 from fuzz.campaign import ProgramCampaign
 from reference_server.faults import Fault
 from reference_server.model import Model
@@ -111,9 +111,9 @@ def test_what_nobody_can_judge_is_driven_again(tmp_path: Path) -> None:
 
 def test_one_crash_has_one_name() -> None:
     judged = parse("A > use a\\r\\nput 0 0 1 7\\r\\n\nA ! closed by the target\n").entries
-    fate = Fate(OutcomeKind.CRASHED, "ended by SIGSEGV")
-    one = diagnose(Violation(["INSERTED 1"], str(fate), 1, fate), judged, NEWEST)
-    other = Diagnosis("a server that goes on", str(fate), behind="put", fate=fate)
+    outage = Outage(OutcomeKind.CRASHED, "ended by SIGSEGV")
+    one = diagnose(Violation(["INSERTED 1"], str(outage), 1, outage), judged, NEWEST)
+    other = Diagnosis("a server that goes on", str(outage), behind="put", outage=outage)
     assert one.name == other.name == "the-target-crashed-ended-by-sigsegv-behind-put"
 
 

@@ -15,7 +15,7 @@ from conformance.durability.crashes import CrashKind
 from conformance.durability.damage import Damage, damages, other_files, wrong
 from conformance.durability.disk import Disk, digest, write_out
 from conformance.durability.findings import CrashCase, grouped, place
-from conformance.durability.inspection import Question, Seen
+from conformance.durability.inspection import Inventory, Question
 from conformance.durability.judging import STARTS
 from conformance.durability.kills import kills
 from conformance.durability.recording import (
@@ -91,7 +91,7 @@ class Crashing:
         self._run = run if self._written is None else earlier(self._written, run)
         self._report = DurabilityReport(self._command, self._profile, reproduce)
 
-    def everything(self, backend: Backend[Seen], tried: Tried) -> int:
+    def everything(self, backend: Backend[Inventory], tried: Tried) -> int:
         """Run all parts, print their findings, and return the exit code."""
         first: SceneRecording | None = None
         for scene in self._scenes:
@@ -131,7 +131,7 @@ class Crashing:
         """Record a scene, unless that was done before; raise NotTestable."""
         kept = RecordingFiles.of(self._folder, scene.name)
         if not (self._resume and kept.talk.exists()):
-            for path in (kept.talk, kept.seen):
+            for path in (kept.talk, kept.inventories):
                 path.unlink(missing_ok=True)
             record(self._command, scene, self._profile, self._limits, self._loss, kept)
         return read(kept, scene, self._profile, self._loss)
@@ -139,12 +139,12 @@ class Crashing:
     def _question(self, ids: Iterable[int]) -> Question:
         return Question(self._command, self._profile, self._limits, tuple(ids), TUBES)
 
-    def _campaign(self, backend: Backend[Seen], name: str) -> DurabilityCampaign:
+    def _campaign(self, backend: Backend[Inventory], name: str) -> DurabilityCampaign:
         bar = ProgressBar(f"{name}:")
-        kept = RecordingFiles.of(self._folder, name).seen
+        kept = RecordingFiles.of(self._folder, name).inventories
         return DurabilityCampaign(backend, kept, lambda done, of: bar.show(done / of))
 
-    def _crash(self, backend: Backend[Seen], recording: SceneRecording, limit: int) -> None:
+    def _crash(self, backend: Backend[Inventory], recording: SceneRecording, limit: int) -> None:
         """Try all crashes in a scene."""
         name = recording.scene.name
         campaign = self._campaign(backend, name)
@@ -172,7 +172,9 @@ class Crashing:
         left.keep(folder)
         return left
 
-    def _damage(self, backend: Backend[Seen], name: str, before: LeftFiles, limit: int) -> None:
+    def _damage(
+        self, backend: Backend[Inventory], name: str, before: LeftFiles, limit: int
+    ) -> None:
         """Start the server on files as they were left, and damaged in each way."""
         files, bodies = before
         work = {digest(damage.files): damage for damage in damages(files)}
@@ -181,19 +183,21 @@ class Crashing:
         places = [(state, damage) for state, damage in work.items() if state not in whole]
         chosen = [*whole.items(), *places[:: max(-(-len(places) // limit), 1)]]
         if not self._resume:
-            RecordingFiles.of(self._folder, name).seen.unlink(missing_ok=True)
+            RecordingFiles.of(self._folder, name).inventories.unlink(missing_ok=True)
         campaign = self._campaign(backend, name)
         tried = [(state, damage.files) for state, damage in chosen]
-        seen = campaign.seen(self._question(bodies), tried)
+        inventories = campaign.inspected(self._question(bodies), tried)
         for number, (state, damage) in enumerate(chosen):
             where = place(CrashKind.DAMAGE, number)
-            for one in wrong(seen[state], bodies):
+            for one in wrong(inventories[state], bodies):
                 case = CrashCase(
                     one, CrashKind.DAMAGE, where, damage.words, list, state, damage.files, name
                 )
                 self._cases.append(case)
         ended = sum(
-            bool(one.fate) and not one.crashed for one in map(seen.get, dict(chosen)) if one
+            bool(one.ending) and not one.crashed
+            for one in map(inventories.get, dict(chosen))
+            if one
         )
         self._add_part(name, DAMAGES, len(chosen), f"{ended:,} ended with a message", campaign)
         if left := len(whole) + len(places) - len(chosen):

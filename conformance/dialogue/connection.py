@@ -384,8 +384,8 @@ class Connection(UsualCommands):
         position: int | None = None,
         waited: float = 0.0,
     ) -> Deviation:
-        if not self._garbage and (fate := self._target.fate()) is not None:
-            return TargetLost(expected, fate, position, step.command)
+        if not self._garbage and (outage := self._target.outage()) is not None:
+            return TargetLost(expected, outage, position, step.command)
         if not self._timeline.timed:
             self.poll()
             if not (self._arrivals or self.stopped):

@@ -43,7 +43,7 @@ def _drain(server: Target, connect: Connect) -> None:
                 time.sleep(STEP)
     except TargetLost as lost:
         # Where the text names no signal, a server need not expect one, and the system ends it.
-        lost.de_facto = not is_documented(server.profile) and lost.fate.signal == named(DRAINS)
+        lost.de_facto = not is_documented(server.profile) and lost.outage.signal == named(DRAINS)
         raise
     if not drains:
         step = Step(OutcomeKind.WRONG_REPLY, "put", (wire.DRAINING.word,))

@@ -20,7 +20,14 @@ from conformance.target.target import Target
 from conformance.target.traits import TUBE_COMMANDS
 from conformance.transcript import RESTARTS, Transcript, letters
 from conformance.usual_answers import IN_STEP
-from conformance.verdict import Deviation, Fate, NotApplicable, NotTestable, OutcomeKind, TargetLost
+from conformance.verdict import (
+    Deviation,
+    NotApplicable,
+    NotTestable,
+    Outage,
+    OutcomeKind,
+    TargetLost,
+)
 from reference_server.wire import ProtocolError
 
 _running: weakref.WeakSet[Scenario] = weakref.WeakSet()
@@ -172,8 +179,8 @@ class Scenario:
             transport = self.target.connect()
         except OSError as error:
             reason = f"it cannot be reached: {error.strerror or error}"
-            fate = self.target.fate() or Fate(OutcomeKind.GONE, reason)
-            raise TargetLost("a connection", fate) from error
+            outage = self.target.outage() or Outage(OutcomeKind.GONE, reason)
+            raise TargetLost("a connection", outage) from error
         name = next(self._letters)
         connection = Connection(
             name, transport, self.tube, self.transcript, self.clock, self.target, self.connect
@@ -215,9 +222,9 @@ class Scenario:
         """Return whether the target got less than it needs."""
         return self.resources is not None and self.resources.were_limited
 
-    def may_end(self, fate: Fate) -> bool:
+    def may_end(self, outage: Outage) -> bool:
         """Return whether the target may end like this, for want of everything."""
-        return self.resources is not None and self.resources.may_end(fate)
+        return self.resources is not None and self.resources.may_end(outage)
 
     def disturbed(self) -> bool:
         """Return whether somebody else has connected though the test had to be alone."""

@@ -305,9 +305,9 @@ class Timeline:
         for step in steps:
             collect(self._connections, 0.0)
             is_alive = self._jump(step)
-        if was_alive and not is_alive and (fate := self._target.fate()) is not None:
+        if was_alive and not is_alive and (outage := self._target.outage()) is not None:
             # No command has done that.
-            raise TargetLost(GOES_ON, fate, self._transcript.last)
+            raise TargetLost(GOES_ON, outage, self._transcript.last)
         self.nominal += seconds
         self._settled = False
 

@@ -1,6 +1,6 @@
 """All crashes of a scene: starts a server on each disk state, several at a time.
 
-What was seen is written down at once, so that a campaign can be resumed.
+What a server reports is written down at once, so that a campaign can be resumed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from conformance.durability.crashes import Crash, CrashKind, crashes, points, some
 from conformance.durability.disk import Files, digest
 from conformance.durability.findings import CrashCase, place
-from conformance.durability.inspection import Question, Seen, look
+from conformance.durability.inspection import Inventory, Question, inspect
 from conformance.durability.judging import differences
 from conformance.durability.operations import Idle
 from conformance.durability.recording import NEVER, SceneRecording
@@ -71,7 +71,7 @@ class CrashOutcome:
 def states_of(recording: SceneRecording, limit: int) -> tuple[dict[str, DiskState], CrashOutcome]:
     """Return the states of the disk after crashes by their names; at most so many of each kind."""
     outcome, scene = CrashOutcome(), recording.scene
-    # What is written through memory is not seen: only what is never synced may have any content.
+    # Writes through memory are not recorded: only what is never synced may have any content.
     killed = not recording.mapped
     if not killed:
         outcome.untried.append("its files are written through memory, which strace does not show")
@@ -118,14 +118,14 @@ def _among(recording: SceneRecording) -> Container[int] | None:
 
 
 class DurabilityCampaign:
-    """Looks at states in processes; ``kept`` is the file of what was seen.
+    """Inspects states in processes; ``kept`` is the file of the inventories.
 
     ``on_progress`` is called with the number of states that were tried, and of all. ``started``
     counts those of this run: others may be known from one that it resumes.
     """
 
     def __init__(
-        self, backend: Backend[Seen], kept: Path, on_progress: Callable[[int, int], None]
+        self, backend: Backend[Inventory], kept: Path, on_progress: Callable[[int, int], None]
     ) -> None:
         self._backend = backend
         self._kept = kept
@@ -133,54 +133,58 @@ class DurabilityCampaign:
         self.started, self.seconds = 0, 0.0
 
     def run(self, question: Question, recording: SceneRecording, limit: int) -> CrashOutcome:
-        """Try the crashes of a recording, and judge what is seen."""
+        """Try the crashes of a recording, and judge the inventories."""
         states, outcome = states_of(recording, limit)
-        seen = self.seen(question, [(name, state.files) for name, state in states.items()])
+        inventories = self.inspected(
+            question, [(name, state.files) for name, state in states.items()]
+        )
         for name, state in states.items():
-            outcome.cases += _cases(recording, name, state, seen[name])
+            outcome.cases += _cases(recording, name, state, inventories[name])
         return outcome
 
-    def seen(self, question: Question, work: Sequence[tuple[str, Files]]) -> dict[str, Seen]:
+    def inspected(
+        self, question: Question, work: Sequence[tuple[str, Files]]
+    ) -> dict[str, Inventory]:
         """Return what a server has on each of these disks, by their names."""
-        seen = _read(self._kept)
-        left = [(name, files) for name, files in work if name not in seen]
+        inventories = _read(self._kept)
+        left = [(name, files) for name, files in work if name not in inventories]
         begun = time.monotonic()
         with self._kept.open("a", encoding="utf-8") as kept:
-            jobs = (Job(name, partial(look, question, files)) for name, files in left)
+            jobs = (Job(name, partial(inspect, question, files)) for name, files in left)
             for job in self._backend.each(jobs):
-                one = seen[job.name] = job.outcome()
+                one = inventories[job.name] = job.outcome()
                 kept.write(json.dumps([job.name, one.as_json()]) + "\n")
                 self.started += 1
                 self._on_progress(self.started, len(left))
         self.seconds = time.monotonic() - begun
-        return seen
+        return inventories
 
 
-def workers(count: int) -> Backend[Seen]:
+def workers(count: int) -> Backend[Inventory]:
     """Return a backend for so many states at a time."""
     return InProcess() if count == 1 else Processes(count, _AHEAD)
 
 
-def _read(path: Path) -> dict[str, Seen]:
-    """Return what was seen before; a line that was not finished is nothing."""
-    seen = {}
+def _read(path: Path) -> dict[str, Inventory]:
+    """Return the inventories of before; a line that was not finished is nothing."""
+    inventories = {}
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             try:
                 name, fields = json.loads(line)
-                seen[name] = Seen.of_json(fields)
+                inventories[name] = Inventory.of_json(fields)
             except (ValueError, TypeError, KeyError):
                 continue
-    return seen
+    return inventories
 
 
 def _cases(
-    recording: SceneRecording, name: str, state: DiskState, seen: Seen
+    recording: SceneRecording, name: str, state: DiskState, inventory: Inventory
 ) -> Iterator[CrashCase]:
-    """Yield what is wrong with what was seen, for each crash that leads there."""
+    """Yield the differences of an inventory, for each crash that leads there."""
     for crash, least, most in state.crashes:
         moments = recording.story.moments[least : most + 1]
-        for difference in differences(seen, moments, recording.ids, recording.slowest):
+        for difference in differences(inventory, moments, recording.ids, recording.slowest):
             talk = partial(recording.talk, most, difference.job)
             disk = f"{crash.kind}: {crash.words}"
             where = place(CrashKind(crash.kind), crash.at)

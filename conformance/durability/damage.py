@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from conformance.durability.disk import BLOCK, Content, Files
-from conformance.durability.inspection import Seen
+from conformance.durability.inspection import Inventory
 from conformance.durability.judging import JobDifference
 
 DAMAGED = "durability.damaged-files"
@@ -72,14 +72,17 @@ def _changed(files: Files, path: str, place: int, data: bytes, words: str) -> Da
     return Damage({**files, path: files[path].written(place, data)}, words)
 
 
-def wrong(seen: Seen, bodies: Mapping[int, str]) -> Iterator[JobDifference]:
+def wrong(inventory: Inventory, bodies: Mapping[int, str]) -> Iterator[JobDifference]:
     """Yield what a server must not do with damaged files; ``bodies`` are those of all jobs put."""
-    if seen.crashed:
+    if inventory.crashed:
         expected = "a server that ends with a message, or goes on"
         yield JobDifference(
-            DAMAGED, f"the server {seen.fate}", expected, f"{seen.fate}: {seen.said}"
+            DAMAGED,
+            f"the server {inventory.ending}",
+            expected,
+            f"{inventory.ending}: {inventory.said}",
         )
-    for id, job in seen.jobs.items():
+    for id, job in inventory.jobs.items():
         if id not in bodies:
             what = f"a job {id} with the body {job['body']}"
             yield JobDifference(DAMAGED, "a job that nobody has put", "no such job", what)

@@ -65,9 +65,9 @@ def grouped(cases: Iterable[CrashCase]) -> list[CrashFinding]:
         finding = found.setdefault(key, CrashFinding(*key, case))
         if case.place < finding.case.place:
             finding.case = case
-        seen = states.setdefault(key, set())
-        if (case.kind, case.scene, case.state) not in seen:
-            seen.add((case.kind, case.scene, case.state))
+        counted = states.setdefault(key, set())
+        if (case.kind, case.scene, case.state) not in counted:
+            counted.add((case.kind, case.scene, case.state))
             finding.states[case.kind] += 1
     for finding in found.values():
         if not {CrashKind.KILLED, CrashKind.LOAD} & set(

@@ -31,14 +31,14 @@ STATES = ("ready", "delayed", "buried", "reserved")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """All that a server reports, by ids. ``fate``: how it ended; empty if it serves.
+class Inventory:
+    """All that a server reports, by ids. ``ending``: how it ended; empty if it serves.
 
     ``began`` and ``ended`` are seconds since 1970; ``counted`` is the number of all its jobs, -1 if
     it does not say; ``buried`` are those of each tube, in the order in which they are kicked.
     """
 
-    fate: str = ""
+    ending: str = ""
     said: str = ""
     began: float = 0.0
     ended: float = 0.0
@@ -51,7 +51,7 @@ class Seen:
         return asdict(self)
 
     @classmethod
-    def of_json(cls, fields: dict[str, Any]) -> Seen:
+    def of_json(cls, fields: dict[str, Any]) -> Inventory:
         """Return what was kept as JSON."""
         jobs = {int(id): job for id, job in fields["jobs"].items()}
         return cls(**{**fields, "jobs": jobs})
@@ -59,12 +59,12 @@ class Seen:
     @property
     def hangs(self) -> bool:
         """Return whether it does not end, and does not serve either."""
-        return self.fate.startswith(("did not", _HANGS))
+        return self.ending.startswith(("did not", _HANGS))
 
     @property
     def crashed(self) -> bool:
         """Return whether it was ended by a signal, or hung."""
-        return self.hangs or self.fate.startswith("ended by")
+        return self.hangs or self.ending.startswith("ended by")
 
 
 def shown(body: bytes) -> str:
@@ -85,43 +85,43 @@ class Question:
     tubes: tuple[str, ...]
 
 
-def look(question: Question, files: Files) -> Seen:
+def inspect(question: Question, files: Files) -> Inventory:
     """Start a server on these files, ask it for everything, and end it."""
     with tempfile.TemporaryDirectory(prefix="beanstalk-conformance-crash-") as folder:
         write_out(files, Path(folder))
-        return look_at(question, Path(folder))
+        return inspect_folder(question, Path(folder))
 
 
-def look_at(question: Question, folder: Path) -> Seen:
+def inspect_folder(question: Question, folder: Path) -> Inventory:
     """Start a server on a folder, ask it for everything, and end it.
 
     One that does not answer is asked again, for longer: others may have used the CPU.
     """
-    seen = _look_at(question, folder)
-    if not seen.hangs:
-        return seen
+    inventory = _inspect_folder(question, folder)
+    if not inventory.hangs:
+        return inventory
     limits = replace(question.limits, reply=question.limits.starved)
-    return _look_at(replace(question, limits=limits), folder)
+    return _inspect_folder(replace(question, limits=limits), folder)
 
 
-def _look_at(question: Question, folder: Path) -> Seen:
+def _inspect_folder(question: Question, folder: Path) -> Inventory:
     begun = time.time()
     try:
         server = Launched(question.command, values={"binlog": str(folder)}, limits=question.limits)
     except DidNotStart as error:
         said = error.said.replace(str(folder), "{binlog}")
-        return Seen(error.fate, said, begun, time.time())
+        return Inventory(error.how, said, begun, time.time())
     try:
         with contextlib.closing(_Asker(server.where, question)) as asker:
             return _everything(asker)
     except (OSError, EOFError, ProtocolError, ValueError) as error:
-        fate = _fate(server, error)
-        return Seen(fate, server.said().replace(str(folder), "{binlog}"), begun, time.time())
+        ending = _how_it_ended(server, error)
+        return Inventory(ending, server.said().replace(str(folder), "{binlog}"), begun, time.time())
     finally:
         server.end(hangs=True)
 
 
-def _fate(server: Launched, error: Exception) -> str:
+def _how_it_ended(server: Launched, error: Exception) -> str:
     """Return how a server has ended, or what it does instead of answering."""
     end = time.monotonic() + _WAIT
     while (status := server.exit_status()) is None and time.monotonic() < end:
@@ -155,20 +155,20 @@ class _Asker:
         self._client.close()
 
 
-def _everything(asker: _Asker) -> Seen:
+def _everything(asker: _Asker) -> Inventory:
     asked = time.time()
     ids = asker.question.ids
     jobs = _jobs(asker, [*ids, *range(max(ids, default=0) + 1, max(ids, default=0) + 1 + BEYOND)])
     ended = time.time()
     counted = _counted(asker)
-    seen = Seen("", "", asked, ended, jobs, counted)
+    inventory = Inventory("", "", asked, ended, jobs, counted)
     for tube in sorted(
         {*asker.question.tubes, *(job.get("tube", "") for job in jobs.values())} - {""}
     ):
         count = sum((j.get("tube"), j.get("state")) == (tube, "buried") for j in jobs.values())
         if count:
-            seen.buried[tube] = list(_buried(asker, tube, count))
-    return seen
+            inventory.buried[tube] = list(_buried(asker, tube, count))
+    return inventory
 
 
 def _jobs(asker: _Asker, ids: Sequence[int]) -> dict[int, dict[str, str]]:

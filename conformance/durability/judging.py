@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from conformance.durability.expected_jobs import COUNTS, AllJobs, JobView
-from conformance.durability.inspection import Seen, shown
+from conformance.durability.inspection import Inventory, shown
 
 LATE = 2.0
 """Seconds by which a reported end of a delay may differ: replies have whole seconds."""
@@ -59,39 +59,41 @@ _NUMBER = re.compile(r"[0-9]+")
 
 
 def differences(
-    seen: Seen, moments: Sequence[AllJobs], ids: dict[str, int], slowest: float = 0.0
+    inventory: Inventory, moments: Sequence[AllJobs], ids: dict[str, int], slowest: float = 0.0
 ) -> Iterator[JobDifference]:
     """Yield what is not as it is in any of these moments.
 
     ``slowest``: the seconds by which the server may have been later than the model.
     """
-    if seen.fate:
-        cause = _NUMBER.sub("N", f"the server {seen.fate}")
+    if inventory.ending:
+        cause = _NUMBER.sub("N", f"the server {inventory.ending}")
         expected = "a server that starts, with the jobs that it had"
-        yield JobDifference(STARTS, cause, expected, f"it {seen.fate}: {seen.said[-200:]}")
+        yield JobDifference(
+            STARTS, cause, expected, f"it {inventory.ending}: {inventory.said[-200:]}"
+        )
         return
     for name, id in ids.items():
         views = [moment.jobs.get(name) for moment in moments]
-        yield from _of_job(name, views, seen.jobs.get(id), seen, id, slowest)
+        yield from _of_job(name, views, inventory.jobs.get(id), inventory, id, slowest)
     known = set(ids.values())
-    for id in sorted(set(seen.jobs) - known):
-        what = f"a job with the id {id}, and the body {seen.jobs[id]['body']}"
+    for id in sorted(set(inventory.jobs) - known):
+        what = f"a job with the id {id}, and the body {inventory.jobs[id]['body']}"
         yield JobDifference(
             "durability.whole-jobs", "a job that nobody has put", "no such job", what
         )
-    if seen.counted not in (-1, len(seen.jobs)):
-        counted = f"stats count {seen.counted} jobs, and {len(seen.jobs)} can be found"
+    if inventory.counted not in (-1, len(inventory.jobs)):
+        counted = f"stats count {inventory.counted} jobs, and {len(inventory.jobs)} can be found"
         yield JobDifference(
             "durability.whole-jobs", "jobs that cannot be found", "as many jobs as stats", counted
         )
-    yield from _buried(seen, moments, ids)
+    yield from _buried(inventory, moments, ids)
 
 
 def _of_job(
     name: str,
     views: Sequence[JobView | None],
     found: dict[str, str] | None,
-    seen: Seen,
+    inventory: Inventory,
     id: int,
     slowest: float,
 ) -> Iterator[JobDifference]:
@@ -108,7 +110,7 @@ def _of_job(
     # What differs least from it, and of those the latest, is what it is most likely to be: in
     # another state, it has not even the same fields.
     there.sort(key=lambda view: view.state == found.get("state"))
-    differing = [list(_fields(name, view, found, seen, slowest)) for view in reversed(there)]
+    differing = [list(_fields(name, view, found, inventory, slowest)) for view in reversed(there)]
     yield from min(differing, key=len)
     if found.get("id", str(id)) != str(id):
         yield JobDifference("durability.whole-jobs", "another id", str(id), found["id"], name)
@@ -136,7 +138,7 @@ def _unexpected(name: str, views: Sequence[JobView | None], found: dict[str, str
 
 
 def _fields(
-    name: str, view: JobView, found: dict[str, str], seen: Seen, slowest: float
+    name: str, view: JobView, found: dict[str, str], inventory: Inventory, slowest: float
 ) -> Iterator[JobDifference]:
     """Yield the fields of a job that are not as they are in a view."""
     due = {
@@ -159,7 +161,7 @@ def _fields(
             yield JobDifference(_OF_FIELD[key], cause, expected, f"{key}: {count}", name)
     left = found.get(_LEFT, "")
     if view.state == found.get("state") == "delayed" and left.lstrip("-").isdecimal():
-        least, most = view.due - seen.ended - LATE, view.due - seen.began + LATE + slowest
+        least, most = view.due - inventory.ended - LATE, view.due - inventory.began + LATE + slowest
         if not least <= int(left) <= most:
             expected = f"{_LEFT}: {least:.1f} to {most:.1f}"
             cause = f"another end of the delay, after {view.by}"
@@ -181,9 +183,11 @@ def _requirement(key: str, view: JobView, found: str) -> str:
     return _CHANGED.get(view.by, "persistence.put")
 
 
-def _buried(seen: Seen, moments: Sequence[AllJobs], ids: dict[str, int]) -> Iterator[JobDifference]:
+def _buried(
+    inventory: Inventory, moments: Sequence[AllJobs], ids: dict[str, int]
+) -> Iterator[JobDifference]:
     """Yield the tubes of which the buried jobs are not in the order in which they were buried."""
-    for tube, found in seen.buried.items():
+    for tube, found in inventory.buried.items():
         orders = [[ids[name] for name in one.buried.get(tube, ())] for one in moments]
         alike = [order for order in orders if sorted(order) == sorted(found)]
         if alike and found not in alike:

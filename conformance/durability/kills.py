@@ -17,7 +17,7 @@ from pathlib import Path
 from conformance.durability.crashes import CrashKind
 from conformance.durability.expected_jobs import AllJobs
 from conformance.durability.findings import CrashCase, place
-from conformance.durability.inspection import Question, Seen, look_at, shown
+from conformance.durability.inspection import Inventory, Question, inspect_folder, shown
 from conformance.durability.judging import differences
 from conformance.durability.load import LoadClient
 from conformance.target.address import ask, connect
@@ -48,13 +48,13 @@ def kills(question: Question, count: int, on_progress: Callable[[int], None]) ->
             clients = _work(question, Path(folder), number, left)
             tubes = tuple(client.tube for client in clients)
             asked = replace(question, ids=_ids(clients), tubes=tubes)
-            seen = look_at(asked, Path(folder))
-            left = {id: job.get("tube", "") for id, job in seen.jobs.items()}
-            done.cases += _cases(clients, seen, number)
+            inventory = inspect_folder(asked, Path(folder))
+            left = {id: job.get("tube", "") for id, job in inventory.jobs.items()}
+            done.cases += _cases(clients, inventory, number)
             done.count += 1
             done.commands += sum(client.known for client in clients)
             on_progress(done.count)
-            if seen.fate:
+            if inventory.ending:
                 # It has nothing to go on with.
                 break
     return done
@@ -100,20 +100,20 @@ def _clear(server: Launched, question: Question, left: Mapping[int, str]) -> Non
             ask(client, line.encode(), limit, question.profile.tells_priority)
 
 
-def _cases(clients: Sequence[LoadClient], seen: Seen, number: int) -> Iterator[CrashCase]:
-    """Yield what is wrong with what was seen after a kill."""
+def _cases(clients: Sequence[LoadClient], inventory: Inventory, number: int) -> Iterator[CrashCase]:
+    """Yield the differences of the inventory after a kill."""
     ids = {name: id for client in clients for name, id in client.ids.items()}
     windows = [client.window for client in clients]
     before, after = (_together(moments) for moments in zip(*windows, strict=True))
     # The id of an unanswered put is unknown: its body identifies it.
-    bodies = {job["body"]: id for id, job in seen.jobs.items()}
+    bodies = {job["body"]: id for id, job in inventory.jobs.items()}
     for name, view in after.jobs.items():
         if name not in ids:
             ids[name] = next((id for body, id in bodies.items() if body == shown(view.body)), -1)
     slowest = max(client.slowest for client in clients)
     # Of a put that was on its way, the id may be any.
-    seen = replace(seen, counted=-1)
-    for difference in differences(seen, [before, after], ids, slowest):
+    inventory = replace(inventory, counted=-1)
+    for difference in differences(inventory, [before, after], ids, slowest):
         words = f"kill {number + 1}, after {sum(client.known for client in clients)} commands"
         known = place(CrashKind.LOAD, number)
         yield CrashCase(difference, CrashKind.LOAD, known, words, list, str(number), {}, "load")

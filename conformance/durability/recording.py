@@ -141,12 +141,12 @@ class RecordingFiles(NamedTuple):
 
     trace: Path
     talk: Path
-    seen: Path
+    inventories: Path
 
     @classmethod
     def of(cls, folder: Path, name: str) -> RecordingFiles:
         """Return where the recording of a scene is."""
-        return cls(*(folder / f"{name}.{kind}" for kind in ("strace", "json", "seen")))
+        return cls(*(folder / f"{name}.{kind}" for kind in ("strace", "json", "inventories")))
 
 
 def record(
@@ -164,7 +164,7 @@ def record(
         try:
             launched = Launched(traced, values={"binlog": folder}, limits=limits)
         except DidNotStart as error:
-            raise NotTestable(f"under strace, it {error.fate}: {error.said}") from error
+            raise NotTestable(f"under strace, it {error.how}: {error.said}") from error
         with launched as server:
             played = play(server, scene, profile, limits, loss)
         place = server.where

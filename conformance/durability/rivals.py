@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from conformance.durability.damage import DAMAGED
-from conformance.durability.inspection import Question, Seen, look_at
+from conformance.durability.inspection import Inventory, Question, inspect_folder
 from conformance.durability.judging import JobDifference
 from conformance.target.address import ask, connect
 from conformance.target.launch import DidNotStart, Launched
@@ -33,8 +33,8 @@ def rivals(question: Question) -> Iterator[JobDifference]:
                     Launched(question.command, values=values, limits=question.limits)
                 )
             except DidNotStart as error:
-                if (refused := Seen(error.fate, error.said)).crashed:
-                    yield _wrong(f"the second server {error.fate}", refused.said)
+                if (refused := Inventory(error.how, error.said)).crashed:
+                    yield _wrong(f"the second server {error.how}", refused.said)
                 return
             answered = _put_in_turns(question, first, second)
             for server in (first, second):
@@ -61,11 +61,11 @@ def _put_in_turns(question: Question, *servers: Launched) -> list[str]:
 
 def _lost(question: Question, folder: Path, answered: list[str]) -> Iterator[JobDifference]:
     """Yield what one server does not find of that which two have taken."""
-    seen = look_at(replace(question, ids=tuple(range(1, 4 * PUTS))), folder)
-    if seen.fate:
-        yield _wrong("no server starts on a folder that two have used", seen.fate)
+    inventory = inspect_folder(replace(question, ids=tuple(range(1, 4 * PUTS))), folder)
+    if inventory.ending:
+        yield _wrong("no server starts on a folder that two have used", inventory.ending)
         return
-    found = {job["body"] for job in seen.jobs.values()}
+    found = {job["body"] for job in inventory.jobs.values()}
     if lost := [body for body in answered if body not in found]:
         what = f"{len(lost)} of {len(answered)} jobs are lost: {' '.join(lost)}"
         yield _wrong("two servers use one folder, and lose jobs", what)

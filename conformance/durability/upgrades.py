@@ -55,7 +55,7 @@ def left_by(command: str, scene: CrashScene, profile: Profile, limits: Limits) -
         try:
             launched = Launched(command, values={"binlog": folder}, limits=limits)
         except DidNotStart as error:
-            raise NotTestable(f"it {error.fate}: {error.said}") from error
+            raise NotTestable(f"it {error.how}: {error.said}") from error
         with launched as server:
             played = play(server, scene, profile, limits, 0.0)
         files = read_in(Path(folder))

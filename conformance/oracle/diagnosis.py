@@ -21,7 +21,7 @@ from conformance.oracle.underspecification import (
 )
 from conformance.oracle.violation import UNASKED, Violation
 from conformance.transcript import Entry
-from conformance.verdict import WRONG_VALUE, Deviation, Fate, OutcomeKind, Step, TargetLost
+from conformance.verdict import WRONG_VALUE, Deviation, Outage, OutcomeKind, Step, TargetLost
 from reference_server.commands import COMMANDS, VERBS
 from reference_server.profiles import NEWEST, Profile
 from reference_server.wire import CRLF, NOT_FOUND, UNKNOWN_COMMAND, escape
@@ -70,8 +70,8 @@ class Diagnosis:
     profile: str = NEWEST.name
     behind: str = ""
     step: Step = WRONG_VALUE
-    fate: Fate | None = None
-    """The fate of a target that was lost."""
+    outage: Outage | None = None
+    """The outage, if the target was lost."""
 
     @property
     def de_facto(self) -> bool:
@@ -83,7 +83,7 @@ class Diagnosis:
     @property
     def is_loss(self) -> bool:
         """The target has crashed, or hangs, or is gone otherwise."""
-        return self.fate is not None
+        return self.outage is not None
 
     @property
     def is_loosened(self) -> bool:
@@ -107,9 +107,9 @@ class Diagnosis:
 
     def deviation(self, mark: int, more: str = "") -> Deviation:
         """Return the failure of a test, shown at this position; its text ends with ``more``."""
-        if self.fate is not None:
-            fate = replace(self.fate, more=more)
-            return TargetLost(self.expected, fate, mark, self.behind)
+        if self.outage is not None:
+            outage = replace(self.outage, more=more)
+            return TargetLost(self.expected, outage, mark, self.behind)
         about = f"; {self.about}" if self.about else ""
         observed = self.observed + about + more
         deviation = Deviation(self.expected, observed, mark, conclusive=True, step=self.step)
@@ -139,7 +139,9 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     expected = " or ".join(violation.expected)
     behind = last_command(entries)
     step = step_of(violation, behind)
-    lost = Diagnosis(expected, violation.observed, behind=behind, step=step, fate=violation.fate)
+    lost = Diagnosis(
+        expected, violation.observed, behind=behind, step=step, outage=violation.outage
+    )
     if lost.is_loss:
         # Nothing that anybody sends may end a server.
         return lost

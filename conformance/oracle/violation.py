@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from conformance.printable import printable
-from conformance.verdict import Fate
+from conformance.verdict import Outage
 
 NOTHING = "nothing"
 """The observation where no reply comes."""
@@ -28,15 +28,15 @@ class Violation(Exception):
         expected: Sequence[str],
         observed: str,
         mark: int = 0,
-        fate: Fate | None = None,
+        outage: Outage | None = None,
         command: str = "",
         requirement: str = "",
     ) -> None:
         self.expected, self.observed = tuple(map(printable, expected)), printable(observed)
         super().__init__(f"expected {' or '.join(self.expected)}, observed {self.observed}")
         self.mark = mark
-        self.fate = fate
-        """The fate of the target, if that is the observation."""
+        self.outage = outage
+        """The outage of the target, if that is the observation."""
         self.command = command
         self.requirement = requirement
 

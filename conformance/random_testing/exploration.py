@@ -24,7 +24,7 @@ from conformance.random_testing.steps import Happen, Program, waits
 from conformance.target.address import TargetError
 from conformance.target.target import Target
 from conformance.transcript import Entry, Transcript
-from conformance.verdict import Deviation, Fate, Inconclusive, NotTestable, TargetLost
+from conformance.verdict import Deviation, Inconclusive, NotTestable, Outage, TargetLost
 from reference_server.profiles import NEWEST, Profile
 from reports.results import WorldRecord
 from reports.words import counted
@@ -72,8 +72,8 @@ class Exploration:
     """Kept findings that were not played again: they, or their waits in real time, are too long."""
     hastens: bool = False
     """The finding at hand is about a reply that never came."""
-    fate: Fate | None = None
-    """The fate of a target that has ended a connection."""
+    outage: Outage | None = None
+    """The outage of a target that has ended a connection."""
     _new: Target | None = None
     """The target that was started anew, and nothing has been said to it since."""
     _last: deque[Transcript] = field(default_factory=lambda: deque(maxlen=KEPT))
@@ -140,7 +140,7 @@ class Exploration:
 
     def remember(self, conversation: Transcript) -> None:
         """Keep in mind what has begun, as long as the target is there."""
-        if not self.fate:
+        if not self.outage:
             self._last.append(conversation)
 
     def show_last(self, transcript: Transcript) -> None:

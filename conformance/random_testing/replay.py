@@ -19,7 +19,7 @@ from conformance.transcript import (
     STOPS,
     Transcript,
 )
-from conformance.verdict import GOES_ON, Fate, OutcomeKind
+from conformance.verdict import GOES_ON, Outage, OutcomeKind
 from reference_server.commands import ABOUT_A_JOB, any_of
 from reference_server.wire import CRLF, ProtocolError, ReplyReader
 
@@ -47,16 +47,16 @@ class Counterexample:
 
 def as_observed(violation: Violation, target: Target) -> Violation:
     """Return the violation; if the target is gone, that is what was observed."""
-    fate = target.fate() if violation.is_end else None
-    if fate is None:
+    outage = target.outage() if violation.is_end else None
+    if outage is None:
         return violation
-    return Violation(violation.expected, str(fate), violation.mark, fate)
+    return Violation(violation.expected, str(outage), violation.mark, outage)
 
 
 def lost(error: OSError, session: Session) -> Violation:
     """Return the violation of a target that accepts no connections, or is gone otherwise."""
-    fate = session.target.fate() or Fate(OutcomeKind.GONE, str(error))
-    return Violation([GOES_ON], str(fate), session.transcript.last, fate)
+    outage = session.target.outage() or Outage(OutcomeKind.GONE, str(error))
+    return Violation([GOES_ON], str(outage), session.transcript.last, outage)
 
 
 def program_of(transcript: Transcript) -> list[Step]:

@@ -62,7 +62,7 @@ class AnyConversation(RuleBasedStateMachine):
             seen = as_observed(violation, self.session.target)
             self._exploration.note(seen, self.session.transcript)
             if seen is not violation:
-                self._exploration.fate = seen.fate
+                self._exploration.outage = seen.outage
             raise seen from violation
 
     def _ask(
@@ -220,9 +220,9 @@ def make_up(server: Target, transcript: Transcript, exploration: Exploration) ->
         small = Reducer(exploration, server).smallest(found)
         raise exploration.deviation(small, transcript) from violation
     except Flaky as error:
-        if exploration.fate:
+        if exploration.outage:
             # Once is enough.
-            raise TargetLost(GOES_ON, exploration.fate) from error
+            raise TargetLost(GOES_ON, exploration.outage) from error
         exploration.once_more(server, transcript)
     # Hypothesis makes up no more than this, and fewer if it has tried all.
     return exploration.shortfall(exploration.examples, "conversations")

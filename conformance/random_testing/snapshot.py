@@ -78,8 +78,8 @@ def counted(target: Target, profile: Profile) -> CountedTarget:
         # Some servers keep their statistics for a while.
         fresh = stats["cmd-stats"] != first["cmd-stats"]
     except (OSError, EOFError, ProtocolError, ValueError, KeyError, Unanswered) as error:
-        if fate := target.fate():
-            raise TargetLost("a server that reports its stats", fate) from error
+        if outage := target.outage():
+            raise TargetLost("a server that reports its stats", outage) from error
         if isinstance(error, Unanswered):
             raise
         if isinstance(error, KeyError):

@@ -59,7 +59,9 @@ def blame_of(deviation: Deviation, traits: Traits) -> Blame:
     if _is_unknown(step, traits):
         # Whatever the test is about, and however it has sent the command.
         return Blame(step, usual_answer(step.command, traits.profile))
-    if isinstance(deviation, TargetLost) and deviation.fate.signal == getattr(signal, DRAINS, None):
+    if isinstance(deviation, TargetLost) and deviation.outage.signal == getattr(
+        signal, DRAINS, None
+    ):
         # Nobody sends that signal but the suite, whatever the test was about.
         return Blame(step, DRAINING)
     if step.kind is OutcomeKind.WRONG_VALUE and step.command and step.subject and not suspects:

@@ -21,10 +21,10 @@ from conformance.transcript import Transcript
 from conformance.usual_answers import OVERLAP, SERIALLY
 from conformance.verdict import (
     GOES_ON,
-    Fate,
     Inconclusive,
     NotApplicable,
     NotTestable,
+    Outage,
     OutcomeKind,
     TargetLost,
 )
@@ -53,8 +53,8 @@ def _explained(outcome: Outcome, owner: str, why: str) -> Outcome:
     """Return the loss of a target with a reason appended; ``owner`` is the broken requirement."""
     error = outcome.error
     assert isinstance(error, TargetLost)
-    fate = replace(error.fate, more=f"; {why}")
-    lost = TargetLost(error.expected, fate, error.marked, error.step.command)
+    outage = replace(error.outage, more=f"; {why}")
+    lost = TargetLost(error.expected, outage, error.marked, error.step.command)
     lost.owner, lost.de_facto = owner, error.de_facto
     return replace(outcome, error=lost)
 
@@ -75,11 +75,11 @@ class Losses:
 
         ``others``: how many tests go on already.
         """
-        if fate := target.ended():
+        if outage := target.ended():
             if not others:
-                self._blame_last(fate, target)
+                self._blame_last(outage, target)
             target.restore()
-        if self._died and target.fate() is None:
+        if self._died and target.outage() is None:
             self._died = ""
         return self._died
 
@@ -98,7 +98,7 @@ class Losses:
         error = outcome.error
         if isinstance(error, TargetLost) and target.exclusive:
             outcome = self._once_more(Loss(item, outcome), target, others, again)
-        elif isinstance(error, TargetLost) and error.fate.kind is not OutcomeKind.HANGS:
+        elif isinstance(error, TargetLost) and error.outage.kind is not OutcomeKind.HANGS:
             outcome = self._dies(Loss(item, outcome), error, target, others)
         lost = isinstance(outcome.error, TargetLost)
         self.in_a_row = self.in_a_row + 1 if lost else 0
@@ -121,15 +121,15 @@ class Losses:
         outcome.reported = [*loss.outcome.reported, *outcome.reported]
         if isinstance(outcome.error, TargetLost):
             if not outcome.transcript.entries:
-                reason = f"the target was lost before anything was sent: {outcome.error.fate}"
+                reason = f"the target was lost before anything was sent: {outcome.error.outage}"
                 return Outcome(Inconclusive(reason))
             return loss.outcome if is_sure else outcome
         if is_sure:
             why = "the test alone does not do it: see what went before"
             return _explained(loss.outcome, SERIALLY, why)
         if not others:
-            self._blame_last(error.fate, target)
-        elif error.fate.kind is OutcomeKind.CRASHED:
+            self._blame_last(error.outage, target)
+        elif error.outage.kind is OutcomeKind.CRASHED:
             # It may be gone for a moment as another test has started it again.
             self._dismissed.append(loss)
         return outcome
@@ -141,7 +141,7 @@ class Losses:
         blamed = loss
         if self._last is not None and not _has_begun(loss.outcome.transcript):
             blamed = self._last
-            self._blame_last(error.fate, target)
+            self._blame_last(error.outage, target)
         self._died = f"the target died during {blamed.item.name}"
         if blamed is not loss:
             return Outcome(NotTestable(self._died))
@@ -150,12 +150,12 @@ class Losses:
             return _explained(loss.outcome, error.owner, why)
         return loss.outcome
 
-    def _blame_last(self, fate: Fate, target: Target) -> None:
+    def _blame_last(self, outage: Outage, target: Target) -> None:
         """Note that the test before has ended the target, if that is not known yet."""
         if self._last is None or isinstance(self._last.outcome.error, TargetLost):
             return
         item, seen = self._last
-        error = TargetLost(GOES_ON, replace(fate, more=", as was seen when the test was over"))
+        error = TargetLost(GOES_ON, replace(outage, more=", as was seen when the test was over"))
         error.owner = owner_after(seen.error, seen.transcript.entries, seen.exhausts)
         # The text does not say that a server outlives exhaustion.
         error.de_facto = seen.exhausts

@@ -23,9 +23,9 @@ from conformance.usual_answers import IN_STEP, usual_answer
 from conformance.verdict import (
     GOES_ON,
     Deviation,
-    Fate,
     Inconclusive,
     NotTestable,
+    Outage,
     OutcomeKind,
     Step,
     TargetLost,
@@ -173,24 +173,24 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         outcome.error = Deviation(error.expected, str(error))
         outcome.error.owner = error.requirement
     except OSError as error:
-        fate = scenario.target.fate()
-        outcome.error = TargetLost(GOES_ON, fate) if fate else error
+        outage = scenario.target.outage()
+        outcome.error = TargetLost(GOES_ON, outage) if outage else error
     except Exception as error:
         outcome.error = error
     if (deviation := outcome.deviation) is not None:
         if scenario.target.generation != scenario.generation:
             # It has not seen what the test had sent before.
-            fate = Fate(OutcomeKind.GONE, "it was lost meanwhile")
-            outcome.error = TargetLost(deviation.expected, fate)
+            outage = Outage(OutcomeKind.GONE, "it was lost meanwhile")
+            outcome.error = TargetLost(deviation.expected, outage)
         elif scenario.disturbed():
             outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
         else:
             outcome.suspected = suspect_flake(deviation, scenario)
     outcome.exhausts = scenario.exhausts
-    if fate := _end_of(scenario, outcome):
-        seen, lost = outcome.error, TargetLost(GOES_ON, fate)
+    if outage := _end_of(scenario, outcome):
+        seen, lost = outcome.error, TargetLost(GOES_ON, outage)
         if isinstance(seen, Deviation):
-            lost = TargetLost(GOES_ON, fate, command=seen.step.command)
+            lost = TargetLost(GOES_ON, outage, command=seen.step.command)
             lost.owner = seen.owner
         outcome.error = lost
     if (
@@ -224,8 +224,8 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         _excuse(scenario, outcome)
         return outcome
     scenario.close()
-    if fate := scenario.target.ended():
-        lost = TargetLost(GOES_ON, fate)
+    if outage := scenario.target.ended():
+        lost = TargetLost(GOES_ON, outage)
         lost.owner = owner_after(outcome.error, scenario.transcript.entries, outcome.exhausts)
         lost.de_facto = outcome.exhausts
         outcome.error = lost
@@ -250,19 +250,19 @@ def _needs_all_commands(target: Target) -> None:
 def _excuse(scenario: Scenario, outcome: Outcome) -> None:
     """Let a target that has ended as it may be none that is lost."""
     assert isinstance(outcome.error, TargetLost)
-    if scenario.may_end(outcome.error.fate):
-        reason = f"it does not go on when no allocation succeeds: {outcome.error.fate}"
+    if scenario.may_end(outcome.error.outage):
+        reason = f"it does not go on when no allocation succeeds: {outcome.error.outage}"
         outcome.error = NotTestable(reason)
 
 
-def _end_of(scenario: Scenario, outcome: Outcome) -> Fate | None:
+def _end_of(scenario: Scenario, outcome: Outcome) -> Outage | None:
     """Return how a target that has closed a connection has ended; not every test minds."""
     if isinstance(outcome.error, TargetLost) or not any(
         entry.data == TARGET_CLOSES for entry in scenario.transcript.entries
     ):
         return None
-    fate = scenario.target.fate()
-    return None if fate is None or fate.kind is OutcomeKind.HANGS else fate
+    outage = scenario.target.outage()
+    return None if outage is None or outage.kind is OutcomeKind.HANGS else outage
 
 
 class Overlapped:

@@ -19,7 +19,7 @@ from conformance.target.signals import named
 from conformance.target.starvation import CpuTime, thread_meter, watch
 from conformance.target.target import Target
 from conformance.target.wall_clock import WallClock
-from conformance.verdict import Fate, NotTestable, OutcomeKind, TargetLost
+from conformance.verdict import NotTestable, Outage, OutcomeKind, TargetLost
 from reference_server.binlog import BinlogError
 from reference_server.clock import MovableClock
 from reference_server.faults import FAULTS, NO_FAULT, Fault
@@ -175,7 +175,7 @@ class BuiltIn(Target):
             self._serve()
         except BinlogError as error:
             raise TargetLost(
-                "a server that starts again", Fate(OutcomeKind.GONE, str(error))
+                "a server that starts again", Outage(OutcomeKind.GONE, str(error))
             ) from error
 
     def signal(self, number: int) -> None:

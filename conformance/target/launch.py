@@ -28,7 +28,7 @@ from conformance.target.starvation import Timeout
 from conformance.target.transport import FLOOD, Transport
 from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
-from conformance.verdict import Fate, OutcomeKind
+from conformance.verdict import Outage, OutcomeKind
 from reference_server.profiles import LIST_TUBE_USED
 from reference_server.wire import CRLF
 
@@ -54,24 +54,24 @@ def with_what_it_said(message: str, said: str) -> str:
 
 
 class DidNotStart(LaunchError):
-    """The server was run, but it exited or did not listen; ``fate`` says which.
+    """The server was run, but it exited or did not listen; ``how`` says which.
 
     ``status`` is its exit status, negative if a signal has ended it; None if it did not listen.
     """
 
-    def __init__(self, fate: str, command: str, said: str, status: int | None = None) -> None:
-        super().__init__(with_what_it_said(f"the launched server {fate}: {command}", said))
-        self.fate = fate
+    def __init__(self, how: str, command: str, said: str, status: int | None = None) -> None:
+        super().__init__(with_what_it_said(f"the launched server {how}: {command}", said))
+        self.how = how
         self.said = said
         self.status = status
 
     @property
-    def as_fate(self) -> Fate:
-        """Return it as the fate of a target that was to start again."""
-        how = f"the launched server {self.fate}"
+    def as_outage(self) -> Outage:
+        """Return it as the outage of a target that was to start again."""
+        how = f"the launched server {self.how}"
         if self.status is None:
-            return Fate(OutcomeKind.HANGS, how)
-        return Fate(
+            return Outage(OutcomeKind.HANGS, how)
+        return Outage(
             OutcomeKind.CRASHED if self.status < 0 else OutcomeKind.GONE, how, max(-self.status, 0)
         )
 
@@ -155,10 +155,10 @@ class Launched:
             self.end()
             if not taken:
                 break
-        fate = f"did not listen within {limits.start:g} seconds"
+        how = f"did not listen within {limits.start:g} seconds"
         if status is not None:
-            fate = f"{status} before it listened"
-        raise DidNotStart(fate, shlex.join(arguments), self.said(), code)
+            how = f"{status} before it listened"
+        raise DidNotStart(how, shlex.join(arguments), self.said(), code)
 
     @property
     def address(self) -> tuple[str, int]:

@@ -29,7 +29,7 @@ from conformance.target.traits import Failure, Traits
 from conformance.target.wall_clock import SETTABLE, FakeWallClock
 from conformance.transcript import CLIENT_CLOSES, Transcript
 from conformance.usual_answers import CLOSES
-from conformance.verdict import GOES_ON, Fate, NotTestable, OutcomeKind, Step, TargetLost
+from conformance.verdict import GOES_ON, NotTestable, Outage, OutcomeKind, Step, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, Profile
 from reference_server.wire import CRLF, ProtocolError
 
@@ -151,16 +151,16 @@ class LaunchedTarget(Target):
         except DidNotStart as error:
             if self.traits.clock_follows:
                 raise
-            if first is not None and (fate := self._fate_of_another()) is not None:
+            if first is not None and (how := self._end_of_another()) is not None:
                 raise TargetError(
-                    f"{_ONE_AT_A_TIME}; while another one runs, it {fate}, and the suite needs"
+                    f"{_ONE_AT_A_TIME}; while another one runs, it {how}, and the suite needs"
                     " several: give its files a folder by {binlog}, or test one that runs, with"
                     " --target"
                 ) from None
             self.clock_reason = (
                 "a sanitizer must be loaded before libfaketime"
                 if _NOT_FIRST in str(error)
-                else f"under libfaketime, the launched server {error.fate}"
+                else f"under libfaketime, the launched server {error.how}"
             )
             return None
         except OSError as error:
@@ -191,12 +191,12 @@ class LaunchedTarget(Target):
             return None if self.clock_reason else self._start()
         return server
 
-    def _fate_of_another(self) -> str | None:
+    def _end_of_another(self) -> str | None:
         """Start another server while one runs; return why it did not start, None if it did."""
         try:
             Launched(self._command, values=self._values, limits=self.limits).end()
         except DidNotStart as error:
-            return error.fate
+            return error.how
         return None
 
     def _late_in_real_time(self) -> list[str]:
@@ -257,9 +257,9 @@ class LaunchedTarget(Target):
         transcript.add("B", ">", line + CRLF, 0.0)
         status = server.exit_status()
         how = "a new client got no answer after the first one had left"
-        fate = Fate(OutcomeKind.CRASHED, status) if status else Fate(OutcomeKind.HANGS, how)
-        step = Step(fate.kind, self.sync_line.split()[0].decode())
-        return Failure(step, GOES_ON, str(fate), transcript, fate)
+        outage = Outage(OutcomeKind.CRASHED, status) if status else Outage(OutcomeKind.HANGS, how)
+        step = Step(outage.kind, self.sync_line.split()[0].decode())
+        return Failure(step, GOES_ON, str(outage), transcript, outage)
 
     @property
     def address(self) -> Address:
@@ -276,31 +276,31 @@ class LaunchedTarget(Target):
         now = self.clock.time()
         return now - self._seen, now - self._begun
 
-    def fate(self) -> Fate | None:
-        server, fate = self._server, super().fate()
-        if fate is None:
+    def outage(self) -> Outage | None:
+        server, outage = self._server, super().outage()
+        if outage is None:
             return None
-        if fate.kind is OutcomeKind.HANGS:
+        if outage.kind is OutcomeKind.HANGS:
             self._hanging = server
         else:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 # While it writes down its memory, it is still there.
                 server.process.wait(self.limits.exit)
-        return self.ended() or fate
+        return self.ended() or outage
 
     def note_hang(self) -> None:
         self._hanging = self._server
 
-    def ended(self) -> Fate | None:
+    def ended(self) -> Outage | None:
         server = self._server
         if server.is_exiting:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 server.process.wait(self.limits.exit)
         status = None if server.has_ended else server.exit_status()
         # What it has started may go on without it.
-        if status is None or self._fate(self.limits.alive) is None:
+        if status is None or self._outage(self.limits.alive) is None:
             return None
-        return Fate(OutcomeKind.CRASHED, status, max(-(server.process.returncode or 0), 0))
+        return Outage(OutcomeKind.CRASHED, status, max(-(server.process.returncode or 0), 0))
 
     def cpu_time(self) -> CpuTime:
         return self._server.meter.read()
@@ -356,7 +356,7 @@ class LaunchedTarget(Target):
 
     def _restore(self) -> None:
         gone = self._server.exit_status() is not None or self._server is self._hanging
-        if gone or super().fate() is not None:
+        if gone or super().outage() is not None:
             self._end()
             # Before: who is connected to the new one, sees that it is not the old one.
             self.generation += 1
@@ -392,7 +392,7 @@ class LaunchedTarget(Target):
             if allocations is None or allocations.reason:
                 raise
             # A sanitizer, for one, must be loaded before it.
-            allocations.reason = f"under libfiu, the launched server {error.fate}"
+            allocations.reason = f"under libfiu, the launched server {error.how}"
         return begin()
 
     def _new_wall_clock(self) -> FakeWallClock:
@@ -430,8 +430,8 @@ class LaunchedTarget(Target):
         try:
             return begin()
         except DidNotStart:
-            if (fate := self._fate_of_another()) is not None:
-                raise NotTestable(f"{_ONE_AT_A_TIME}: a second {fate}") from None
+            if (how := self._end_of_another()) is not None:
+                raise NotTestable(f"{_ONE_AT_A_TIME}: a second {how}") from None
             raise
 
     def in_a_process(self) -> Target:
@@ -441,7 +441,7 @@ class LaunchedTarget(Target):
         self._end()
         self._start_again()
 
-    def end_and_try(self, prefix: Sequence[str], environment: Mapping[str, str]) -> Fate | None:
+    def end_and_try(self, prefix: Sequence[str], environment: Mapping[str, str]) -> Outage | None:
         self._end()
         try:
             Launched(
@@ -453,7 +453,7 @@ class LaunchedTarget(Target):
             ).end()
         except DidNotStart as error:
             self._unread += error.said
-            return error.as_fate
+            return error.as_outage
         return None
 
     def crash(self) -> None:
@@ -465,7 +465,7 @@ class LaunchedTarget(Target):
             self._server = self._start()
         except DidNotStart as error:
             self._unread += error.said
-            raise TargetLost("a server that starts again", error.as_fate) from error
+            raise TargetLost("a server that starts again", error.as_outage) from error
 
     def signal(self, number: int) -> None:
         leader = self._server.process.pid

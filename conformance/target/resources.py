@@ -21,7 +21,7 @@ from conformance.target.sanitizers import QUARANTINES, has_sanitizer
 from conformance.target.starvation import CpuTime, processes, session
 from conformance.target.target import Target
 from conformance.transcript import LIMITED, RESTARTS
-from conformance.verdict import GOES_ON, Fate, NotTestable, TargetLost
+from conformance.verdict import GOES_ON, NotTestable, Outage, TargetLost
 
 try:
     import resource
@@ -141,24 +141,24 @@ class Resources:
             raise NotTestable("needs a server that was started with libfiu")
         return self._target.allocations
 
-    def may_end(self, fate: Fate) -> bool:
+    def may_end(self, outage: Outage) -> bool:
         """Return whether it may end like this, since it could allocate nothing at all.
 
         The runtimes of most languages do; who crashes has not looked whether it got anything.
         """
-        return self._refused and fate.signal not in FAULTS
+        return self._refused and outage.signal not in FAULTS
 
-    def try_with_descriptors(self, number: int) -> Fate | None:
+    def try_with_descriptors(self, number: int) -> Outage | None:
         """End it, and try to start it with so many descriptors; see :meth:`Target.end_and_try`."""
         return self._try(b"descriptors", (*_FEW, str(number)), {})
 
-    def try_with_allocations(self, part: float) -> Fate | None:
+    def try_with_allocations(self, part: float) -> Outage | None:
         """Do the same while a part of all allocations fails, from the start."""
         return self._try(b"allocations", (), self._allocations().from_the_start(part))
 
     def _try(
         self, what: bytes, prefix: Sequence[str], environment: Mapping[str, str]
-    ) -> Fate | None:
+    ) -> Outage | None:
         self.were_limited = True
         self._note(RESTARTS + b", " + what + LIMITED)
         return self._target.end_and_try(prefix, environment)
@@ -185,11 +185,11 @@ class Resources:
         try:
             self._failing.append(FailingCalls(self._folders(), calls, error, step))
         except NotTestable:
-            fate = self._target.ended()
-            if fate is None:
+            outage = self._target.ended()
+            if outage is None:
                 raise
             self.were_limited = True
-            raise TargetLost(GOES_ON, fate) from None
+            raise TargetLost(GOES_ON, outage) from None
         self._target.accepts = "accept" not in calls
         self.were_limited = True
         self._note(f"{', '.join(calls)} ({error})".encode() + LIMITED)

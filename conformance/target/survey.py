@@ -24,7 +24,7 @@ from conformance.target.traits import TUBE_COMMANDS, Failure, Traits
 from conformance.target.transport import Transport
 from conformance.transcript import TARGET_CLOSES, Direction, Transcript
 from conformance.usual_answers import IN_STEP, usual_answer
-from conformance.verdict import Fate, OutcomeKind, Step
+from conformance.verdict import Outage, OutcomeKind, Step
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
 from reference_server.state import JobState
@@ -109,7 +109,7 @@ class Surveyed(Protocol):
 
     def cpu_time(self) -> CpuTime: ...
 
-    def fate(self) -> Fate | None: ...
+    def outage(self) -> Outage | None: ...
 
     def restore(self) -> None: ...
 
@@ -151,12 +151,12 @@ def _surveyed(target: Surveyed, known: Traits, jobs: list[int]) -> Traits:
         latencies={verb: answer.seconds for verb, answer in found.items() if not answer.failure},
         unusable={verb: answer.failure for verb, answer in found.items() if answer.failure},
     )
-    if (fate := target.fate()) is not None:
+    if (outage := target.outage()) is not None:
         # It cannot be brought back; what it was lost after first is to blame.
         lost = [verb for verb, answer in found.items() if answer.is_lost]
         first = min(lost, key=lambda verb: found[verb].seconds, default="")
         if first and (failure := found[first].failure):
-            failure = replace(failure, fate=fate)
+            failure = replace(failure, outage=outage)
             return replace(known, defect=failure, defective=usual_answer(first, known.profile))
         return known
     unusable = known.unusable.keys()
@@ -219,7 +219,7 @@ class _Commands:
         self._ask_all(self._verbs)
         if not (lost := [verb for verb in self._verbs if self._found[verb].is_lost]):
             return self._found
-        if self._target.fate() is None:
+        if self._target.outage() is None:
             # No failure is believed that is not seen twice.
             self._ask_all(lost)
             return self._found
@@ -230,8 +230,8 @@ class _Commands:
             # Any of them may be the one that it does not survive.
             self._target.restore()
             answer = self._answer(verb)
-            if answer.is_lost and answer.failure and (fate := self._target.fate()) is not None:
-                answer = replace(answer, failure=replace(answer.failure, fate=fate))
+            if answer.is_lost and answer.failure and (outage := self._target.outage()) is not None:
+                answer = replace(answer, failure=replace(answer.failure, outage=outage))
             self._found[verb] = answer
         self._target.restore()
         return self._found

@@ -26,7 +26,7 @@ from conformance.target.timeouts import SHORT, end_timeout, lengthened
 from conformance.target.traits import Traits
 from conformance.target.transport import Transport
 from conformance.usual_answers import usual_answer
-from conformance.verdict import Fate, NotTestable, OutcomeKind
+from conformance.verdict import NotTestable, Outage, OutcomeKind
 from reference_server.profiles import Profile
 from reference_server.wire import NotAReply, ProtocolError
 
@@ -120,7 +120,7 @@ class Target(ABC):
         """Return a new connection; raises OSError."""
         return Transport(connect(self.address, self.limits.probe))
 
-    def fate(self) -> Fate | None:
+    def outage(self) -> Outage | None:
         """Return what became of a silent target; None if it talks to other clients."""
         if not self.accepts:
             return self.ended()
@@ -129,24 +129,24 @@ class Target(ABC):
         before = self.cpu_time().ran
         while True:
             starvation = Starvation(self.cpu_time)
-            fate = self._fate(timeout)
+            outage = self._outage(timeout)
             # It has not come to that, where others need the CPU.
             starved = (
-                fate is not None
-                and fate.kind is OutcomeKind.HANGS
+                outage is not None
+                and outage.kind is OutcomeKind.HANGS
                 and starvation.since().seconds > timeout / 4
                 and self.cpu_time().ran - before <= _ENOUGH * timeout
             )
             if not starved or time.monotonic() > limit:
-                return fate
+                return outage
 
-    def _fate(self, limit: float) -> Fate | None:
+    def _outage(self, limit: float) -> Outage | None:
         try:
             with Transport(connect(self.address, limit)) as sock:
                 ask(sock, self.sync_line, limit)
         except TimeoutError:
             how = f"a new client got no answer within {limit:g} seconds"
-            return Fate(OutcomeKind.HANGS, how)
+            return Outage(OutcomeKind.HANGS, how)
         except ConnectionRefusedError:
             return self._gone("it refuses connections")
         except (OSError, EOFError) as error:
@@ -155,14 +155,14 @@ class Target(ABC):
             return None
         return None
 
-    def _gone(self, how: str) -> Fate:
+    def _gone(self, how: str) -> Outage:
         self.generation += 1
-        return Fate(OutcomeKind.GONE, how)
+        return Outage(OutcomeKind.GONE, how)
 
     def note_hang(self) -> None:
         """Note that it will not end by itself, as it serves nobody."""
 
-    def ended(self) -> Fate | None:
+    def ended(self) -> Outage | None:
         """Return how its process has ended of itself, if that can be seen without asking it."""
         return None
 
@@ -221,7 +221,7 @@ class Target(ABC):
         """End the server and start it again as it was; raises NotTestable."""
         raise NotTestable("needs --launch: a server to restart")
 
-    def end_and_try(self, prefix: Sequence[str], environment: Mapping[str, str]) -> Fate | None:
+    def end_and_try(self, prefix: Sequence[str], environment: Mapping[str, str]) -> Outage | None:
         """End the server, and try to start it with a program before it, and variables.
 
         It is ended again if it listens. Return how it ended if it did before, or that it did not
@@ -342,7 +342,7 @@ class Target(ABC):
             raise TargetError(f"{self.label} {does}")
         if not (self.exclusive or found.is_of_protocol):
             raise TargetError(f"{self.label} {does}: {found.in_words}")
-        defect = replace(found.failure, fate=self.ended(), said=self.said())
+        defect = replace(found.failure, outage=self.ended(), said=self.said())
         owner = usual_answer(self.sync_verb, self.profile)
         self.profile_reason = "the newest, as it answers no command"
         self.traits = replace(self.traits, defect=defect, defective=owner)

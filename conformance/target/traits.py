@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from conformance.transcript import Transcript
 from conformance.usual_answers import usual_answer
-from conformance.verdict import Deviation, Fate, OutcomeKind, Step, TargetLost
+from conformance.verdict import Deviation, Outage, OutcomeKind, Step, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, NEWEST, Profile
 from reference_server.wire import UNKNOWN_COMMAND
 
@@ -27,13 +27,13 @@ class Failure:
     expected: str
     observed: str
     transcript: Transcript
-    fate: Fate | None = None
+    outage: Outage | None = None
     said: str = ""
 
     def deviation(self, owner: str) -> Deviation:
         """Return it as the failure of a test; ``owner`` is the requirement that is broken."""
-        if self.fate is not None:
-            deviation: Deviation = TargetLost(self.expected, self.fate, command=self.step.command)
+        if self.outage is not None:
+            deviation: Deviation = TargetLost(self.expected, self.outage, command=self.step.command)
         else:
             deviation = Deviation(self.expected, self.observed, conclusive=True, step=self.step)
         deviation.marked = self.transcript.last if self.transcript.entries else None

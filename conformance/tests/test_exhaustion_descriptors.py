@@ -77,7 +77,7 @@ def _come(connect: Connect) -> list[Connection]:
         try:
             late.append(connect())
         except TargetLost as lost:
-            if lost.fate.kind is not OutcomeKind.HANGS:
+            if lost.outage.kind is not OutcomeKind.HANGS:
                 raise
             # It lets the system keep others away, until somebody leaves.
             break

@@ -20,7 +20,7 @@ from conformance.dialogue.shortage import (
 from conformance.target.resources import FAULTS, Resources
 from conformance.target.target import Target
 from conformance.target.transport import wait_for
-from conformance.verdict import Deviation, Fate, NotTestable, OutcomeKind, TargetLost
+from conformance.verdict import Deviation, NotTestable, Outage, OutcomeKind, TargetLost
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
 from reference_server.wire import FOUND, NOT_FOUND
@@ -149,7 +149,7 @@ def _may_give_up() -> Iterator[None]:
     try:
         yield
     except TargetLost as lost:
-        if lost.fate.signal or lost.fate.kind is not OutcomeKind.CRASHED:
+        if lost.outage.signal or lost.outage.kind is not OutcomeKind.CRASHED:
             raise
 
 
@@ -275,7 +275,7 @@ def test_jobs_are_kept_when_a_server_cannot_start(
     client: Connection,
     connect: Connect,
     resources: Resources,
-    start: Callable[[Resources, float], Fate | None],
+    start: Callable[[Resources, float], Outage | None],
     degrees: Sequence[float],
     most: int,
 ) -> None:
@@ -287,12 +287,12 @@ def test_jobs_are_kept_when_a_server_cannot_start(
     for number, degree in enumerate(degrees):
         if number >= FEWEST and time.monotonic() > end:
             break
-        fate = start(resources, degree)
-        if fate is None:
+        outage = start(resources, degree)
+        if outage is None:
             continue
-        crashes += fate.signal in FAULTS
-        if crashes > most or fate.kind is OutcomeKind.HANGS:
-            raise Deviation("a server that starts, or ends with a message", str(fate))
+        crashes += outage.signal in FAULTS
+        if crashes > most or outage.kind is OutcomeKind.HANGS:
+            raise Deviation("a server that starts, or ends with a message", str(outage))
     own_server.restart()
     again = connect()
     again.says([(f"peek {job}", FOUND(job, b"a")) for job in jobs])

@@ -13,7 +13,7 @@ from conformance.__main__ import main
 from conformance.console import crashing
 from conformance.durability.damage import damages, other_files, wrong
 from conformance.durability.disk import Content
-from conformance.durability.inspection import Question, Seen
+from conformance.durability.inspection import Inventory, Question
 from conformance.durability.kills import kills
 from conformance.durability.recording import RecordingFiles, record
 from conformance.durability.rivals import rivals
@@ -52,20 +52,20 @@ def test_a_file_that_begins_with_a_version_is_said_to_have_an_older_one() -> Non
 
 
 @pytest.mark.parametrize(
-    ("seen", "causes"),
+    ("inventory", "causes"),
     [
-        (Seen(fate="exited with status 1 before it listened"), []),
-        (Seen(fate="ended by SIGSEGV before it listened"), 1),
-        (Seen(fate="did not listen within 8 seconds"), 1),
-        (Seen(jobs={1: {"body": "a"}}), []),
-        (Seen(jobs={1: {"body": "b"}}), 1),
-        (Seen(jobs={2: {"body": "a"}}), 1),
+        (Inventory(ending="exited with status 1 before it listened"), []),
+        (Inventory(ending="ended by SIGSEGV before it listened"), 1),
+        (Inventory(ending="did not listen within 8 seconds"), 1),
+        (Inventory(jobs={1: {"body": "a"}}), []),
+        (Inventory(jobs={1: {"body": "b"}}), 1),
+        (Inventory(jobs={2: {"body": "a"}}), 1),
     ],
 )
 def test_damaged_files_end_a_server_with_a_message_or_it_goes_on(
-    seen: Seen, causes: list[str] | int
+    inventory: Inventory, causes: list[str] | int
 ) -> None:
-    assert len(list(wrong(seen, {1: "a"}))) == (causes or 0)
+    assert len(list(wrong(inventory, {1: "a"}))) == (causes or 0)
 
 
 @needs_beanstalkd

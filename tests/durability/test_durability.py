@@ -14,7 +14,7 @@ from conformance.durability.campaign import states_of
 from conformance.durability.crashes import Crash, CrashKind, crashes
 from conformance.durability.expected_jobs import ExpectedJobs
 from conformance.durability.findings import CrashCase, grouped
-from conformance.durability.inspection import Question, Seen, look
+from conformance.durability.inspection import Inventory, Question, inspect
 from conformance.durability.judging import JobDifference, differences
 from conformance.durability.operations import (
     Create,
@@ -51,17 +51,17 @@ def story(*steps: Say) -> ExpectedJobs:
     return told
 
 
-def seen(**jobs: dict[str, str]) -> Seen:
+def inventory(**jobs: dict[str, str]) -> Inventory:
     plain = {"tube": "default", "state": "ready", "pri": "0", "ttr": "100000", "body": "x"}
     found = {int(name[1:]): {**plain, **job} for name, job in jobs.items()}
-    return Seen(began=10.0, ended=10.0, jobs=found, counted=len(found))
+    return Inventory(began=10.0, ended=10.0, jobs=found, counted=len(found))
 
 
 def wrong(
-    told: ExpectedJobs, seen: Seen, least: int, most: int | None = None
+    told: ExpectedJobs, inventory: Inventory, least: int, most: int | None = None
 ) -> list[tuple[str, str]]:
     moments = told.moments[least : (least if most is None else most) + 1]
-    return [(d.requirement, d.cause) for d in differences(seen, moments, told.ids)]
+    return [(d.requirement, d.cause) for d in differences(inventory, moments, told.ids)]
 
 
 RELEASED = (put("a"), Say("reserve"), Say("release {a} 9 0"))
@@ -69,18 +69,20 @@ RELEASED = (put("a"), Say("reserve"), Say("release {a} 9 0"))
 
 def test_a_job_may_be_as_before_or_after_the_command_that_was_on_its_way() -> None:
     told = story(*RELEASED)
-    assert wrong(told, seen(j1={}), 2, 3) == wrong(told, seen(j1={"pri": "9"}), 2, 3) == []
-    assert wrong(told, seen(j1={}), 3) == [
+    assert (
+        wrong(told, inventory(j1={}), 2, 3) == wrong(told, inventory(j1={"pri": "9"}), 2, 3) == []
+    )
+    assert wrong(told, inventory(j1={}), 3) == [
         ("persistence.release-priority", "another pri, after release")
     ]
-    assert wrong(told, seen(), 0, 1) == []
-    assert wrong(told, seen(), 1, 2) == [("persistence.put", "a job is lost, after put")]
+    assert wrong(told, inventory(), 0, 1) == []
+    assert wrong(told, inventory(), 1, 2) == [("persistence.put", "a job is lost, after put")]
 
 
 def test_a_job_is_lost_after_the_last_command_that_was_answered() -> None:
-    on_its_way = wrong(story(*RELEASED), seen(), 2, 3)
+    on_its_way = wrong(story(*RELEASED), inventory(), 2, 3)
     assert on_its_way == [("persistence.put", "a job is lost, after put")]
-    assert wrong(story(*RELEASED), seen(), 3) == [
+    assert wrong(story(*RELEASED), inventory(), 3) == [
         ("persistence.put", "a job is lost, after release")
     ]
 
@@ -119,12 +121,14 @@ def test_thousands_of_jobs_are_in_all_states_when_the_crashes_begin() -> None:
     ],
 )
 def test_what_a_crash_has_changed_is_told(job: dict[str, str], slug: str) -> None:
-    assert [requirement for requirement, _ in wrong(story(put("a")), seen(j1=job), 1)] == [slug]
+    assert [requirement for requirement, _ in wrong(story(put("a")), inventory(j1=job), 1)] == [
+        slug
+    ]
 
 
 def test_a_delay_that_ends_late_is_told_of_the_delay_whatever_was_on_its_way() -> None:
     told = story(put("a"), Say("reserve"), Say("release {a} 0 100"), Say("kick 1"))
-    late = seen(j1={"state": "delayed", "time-left": "500"})
+    late = inventory(j1={"state": "delayed", "time-left": "500"})
     assert wrong(told, late, 3, 4) == [
         ("persistence.delay", "another end of the delay, after release")
     ]
@@ -132,10 +136,10 @@ def test_a_delay_that_ends_late_is_told_of_the_delay_whatever_was_on_its_way() -
 
 def test_jobs_that_are_deleted_or_invented_are_told() -> None:
     told = story(put("a"), Say("delete {a}"))
-    assert [slug for slug, _ in wrong(told, seen(j1={}), 2)] == ["persistence.delete"]
-    assert wrong(told, seen(j1={}), 1, 2) == wrong(told, seen(), 1, 2) == []
-    assert [cause for _, cause in wrong(told, seen(j9={}), 2)] == ["a job that nobody has put"]
-    hidden = Seen(counted=1)
+    assert [slug for slug, _ in wrong(told, inventory(j1={}), 2)] == ["persistence.delete"]
+    assert wrong(told, inventory(j1={}), 1, 2) == wrong(told, inventory(), 1, 2) == []
+    assert [cause for _, cause in wrong(told, inventory(j9={}), 2)] == ["a job that nobody has put"]
+    hidden = Inventory(counted=1)
     assert [cause for _, cause in wrong(told, hidden, 2)] == ["jobs that cannot be found"]
 
 
@@ -144,7 +148,7 @@ def test_the_order_of_buried_jobs_is_that_of_burying() -> None:
     told.say(Say("bury {a} 0"), 5.0)
     jobs = {"j1": {"state": "buried"}, "j2": {"state": "buried"}}
     for order, causes in ([2, 1], []), ([1, 2], ["buried jobs in another order"]):
-        found = seen(**jobs)
+        found = inventory(**jobs)
         found.buried["default"] = order
         assert [cause for _, cause in wrong(told, found, 6)] == causes
 
@@ -152,8 +156,8 @@ def test_the_order_of_buried_jobs_is_that_of_burying() -> None:
 def test_a_delay_ends_when_it_would_have_ended() -> None:
     told = story(put("a", delay=1000))
     on_time = {"state": "delayed", "time-left": "990"}
-    assert wrong(told, seen(j1=on_time), 1) == []
-    assert [s for s, _ in wrong(told, seen(j1={**on_time, "time-left": "999"}), 1)] == [
+    assert wrong(told, inventory(j1=on_time), 1) == []
+    assert [s for s, _ in wrong(told, inventory(j1={**on_time, "time-left": "999"}), 1)] == [
         "persistence.delay"
     ]
 
@@ -161,8 +165,8 @@ def test_a_delay_ends_when_it_would_have_ended() -> None:
 def test_a_server_that_does_not_start_is_one_cause() -> None:
     told = story(put("a"))
     for port in (1, 2):
-        fate = Seen(fate=f"did not listen on {port}")
-        assert wrong(told, fate, 1) == [("durability.starts", "the server did not listen on N")]
+        ending = Inventory(ending=f"did not listen on {port}")
+        assert wrong(told, ending, 1) == [("durability.starts", "the server did not listen on N")]
 
 
 # ------------------------------------------------------------ what must be there
@@ -338,6 +342,8 @@ def test_beanstalkd_forgets_the_priority_that_release_has_set(tmp_path: Path) ->
     least, most = recording.bounds(last)
     assert least == most == len(recording.spoken)
     moments = recording.story.moments[least : most + 1]
-    found = {d.requirement for d in differences(look(question, last.files), moments, recording.ids)}
+    found = {
+        d.requirement for d in differences(inspect(question, last.files), moments, recording.ids)
+    }
     assert {"persistence.release-priority", "persistence.buries"} <= found
     assert "persistence.put" not in found

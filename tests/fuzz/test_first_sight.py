@@ -16,7 +16,7 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.shrink_budget import ShrinkBudget
 from conformance.random_testing.steps import Ask, Program, Step
 from conformance.target.builtin import BuiltIn
-from conformance.verdict import Fate, OutcomeKind
+from conformance.verdict import Outage, OutcomeKind
 from fuzz import campaign
 from fuzz import undefined_input as wild
 from fuzz.campaign import MakesUp
@@ -96,7 +96,7 @@ def test_all_are_told_before_the_first_is_made_small_and_silences_come_last(
 def test_a_crash_that_needs_many_messages_comes_last(
     most: int, tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dies = {True: Fate(OutcomeKind.CRASHED, "ended by SIGSEGV"), False: None}
+    dies = {True: Outage(OutcomeKind.CRASHED, "ended by SIGSEGV"), False: None}
 
     def survives(_: object, done: list[Step], every: int = 1) -> wild.Survival:
         return wild.Survival(dies[len(done) > 5], 0.0, len(done))

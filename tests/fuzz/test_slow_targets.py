@@ -10,7 +10,7 @@ from conformance.random_testing.exploration import Exploration
 from conformance.random_testing.shrink_budget import ShrinkBudget
 from conformance.random_testing.steps import Step
 from conformance.target.builtin import BuiltIn
-from conformance.verdict import Fate, OutcomeKind
+from conformance.verdict import Outage, OutcomeKind
 from fuzz import undefined_input
 from fuzz.corpus import Pool
 from fuzz.fuzzer import Fuzzer
@@ -31,7 +31,7 @@ def test_of_many_actions_the_last_are_looked_at_first(
             return Survival(None, 0.0, len(played))
         # It is seen when somebody else wants a reply.
         seen = -(-(played.index(due[-1]) + 1) // every) * every
-        return Survival(Fate(OutcomeKind.HANGS, "it serves nobody"), 0.0, min(seen, len(played)))
+        return Survival(Outage(OutcomeKind.HANGS, "it serves nobody"), 0.0, min(seen, len(played)))
 
     monkeypatch.setattr(undefined_input, "survives", survives)
     with closing(BuiltIn()) as target:

@@ -13,7 +13,7 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.target import Target
 from conformance.tests.test_stateful import test_any_conversation as any_conversation
 from conformance.transcript import RESTARTS, Transcript
-from conformance.verdict import Fate, OutcomeKind, TargetLost
+from conformance.verdict import Outage, OutcomeKind, TargetLost
 from fuzz.test_programs import test_any_program as any_program
 from reports.verdicts import Verdict
 from tests.command_line import suite
@@ -102,7 +102,9 @@ def test_a_crash_shows_what_was_sent_in_the_conversation_before() -> None:
         session.abandon()
         transcript.add("", "!", RESTARTS, 0.0)
         exploration.session(server)
-        raise TargetLost("a server that reports its stats", Fate(OutcomeKind.CRASHED, "it is gone"))
+        raise TargetLost(
+            "a server that reports its stats", Outage(OutcomeKind.CRASHED, "it is gone")
+        )
 
     target = BuiltIn()
     arguments = {"server": None, "transcript": None, "exploration": Exploration(1)}

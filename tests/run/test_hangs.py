@@ -18,7 +18,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL
 from conformance.target.transport import Transport
-from conformance.verdict import Fate, OutcomeKind
+from conformance.verdict import Outage, OutcomeKind
 from tests.servers import REFERENCE_COMMAND, changed_server, let_nobody_starve, silent_at
 
 HANGS = """
@@ -38,10 +38,10 @@ def test_a_server_that_hangs_at_a_probe_is_restarted(tmp_path: Path) -> None:
     try:
         target.probe()
         assert target.generation > 0
-        assert target.fate() is None
+        assert target.outage() is None
         assert target.traits.pipelines
         assert set(target.traits.unusable) == {"reserve-job"}
-        assert target.traits.unusable["reserve-job"].fate
+        assert target.traits.unusable["reserve-job"].outage
     finally:
         target.close()
 
@@ -54,14 +54,14 @@ def test_a_server_that_hangs_is_restarted_without_being_asked_again(
         before = target.generation
         target.signal(signal.SIGSTOP)
         how = "a new client got no answer within 2 seconds"
-        assert target.fate() == Fate(OutcomeKind.HANGS, how)
+        assert target.outage() == Outage(OutcomeKind.HANGS, how)
         with monkeypatch.context() as patch:
-            patch.setattr(target, "_fate", lambda _: pytest.fail("it was asked again"))
+            patch.setattr(target, "_outage", lambda _: pytest.fail("it was asked again"))
             target.restore()
         assert target.generation == before + 1
-        assert target.fate() is None
+        assert target.outage() is None
         with monkeypatch.context() as patch:
-            patch.setattr(target, "_fate", lambda _: pytest.fail("it was asked"))
+            patch.setattr(target, "_outage", lambda _: pytest.fail("it was asked"))
             target.note_hang()
             target.restore()
     finally:

@@ -17,7 +17,7 @@ from conformance.target.builtin import BuiltIn
 from conformance.target.launch import Launched
 from conformance.transcript import CLIENT_CLOSES, RESTARTS, Transcript
 from conformance.usual_answers import CLOSES, COMES_BACK, OVERLAP, SERIALLY
-from conformance.verdict import Deviation, Fate, NotTestable, OutcomeKind, Step, TargetLost
+from conformance.verdict import Deviation, NotTestable, Outage, OutcomeKind, Step, TargetLost
 from reports.results import read_results
 from tests.command_line import suite
 from tests.servers import changed_server
@@ -101,7 +101,9 @@ def _lost(answered: bool = True) -> Outcome:
     transcript.add("A", ">", b"kick 1\r\n", 0)
     if answered:
         transcript.add("A", "<", b"KICKED 1\r\n", 0)
-    return Outcome(TargetLost("a reply", Fate(OutcomeKind.CRASHED, "ended by SIGSEGV")), transcript)
+    return Outcome(
+        TargetLost("a reply", Outage(OutcomeKind.CRASHED, "ended by SIGSEGV")), transcript
+    )
 
 
 @pytest.fixture
@@ -133,7 +135,7 @@ def test_what_many_have_lost_is_run_again_together(server: BuiltIn) -> None:
     def loses(client: Connection, name: str) -> None:
         runs[name] += 1
         if runs[name] == 1:
-            raise TargetLost("a reply", Fate(OutcomeKind.CRASHED, "ended by SIGSEGV"))
+            raise TargetLost("a reply", Outage(OutcomeKind.CRASHED, "ended by SIGSEGV"))
         # Alone, it would be broken.
         at_once.wait(LIMIT)
 
@@ -197,7 +199,7 @@ def test_a_target_that_was_gone_after_a_test_was_lost_by_what_was_not_answered_o
     losses = Losses()
     first: Any = _Item("first")
     losses.after(first, Outcome(error, transcript, exhausts=exhausts), server, 0, _lost)
-    monkeypatch.setattr(server, "ended", lambda: Fate(OutcomeKind.CRASHED, "ended by SIGSEGV"))
+    monkeypatch.setattr(server, "ended", lambda: Outage(OutcomeKind.CRASHED, "ended by SIGSEGV"))
     losses.before(server, 0)
     (late,) = losses.late(is_over=True)
     assert isinstance(late.outcome.error, TargetLost)
@@ -225,7 +227,7 @@ def test_a_target_that_was_gone_when_a_test_began_died_before(
     if begins:
         transcript.add("A", ">", begins, 0)
     outcome = Outcome(
-        TargetLost("a reply", Fate(OutcomeKind.GONE, "it refuses connections")), transcript
+        TargetLost("a reply", Outage(OutcomeKind.GONE, "it refuses connections")), transcript
     )
     assert losses.after(first, Outcome(None), server, 0, _lost).error is None
     told = losses.after(second, outcome, server, 0, _lost)

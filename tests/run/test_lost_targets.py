@@ -18,7 +18,7 @@ from conformance.target.address import ask, connect, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.transport import Transport
-from conformance.verdict import Fate, OutcomeKind, TargetLost
+from conformance.verdict import Outage, OutcomeKind, TargetLost
 from tests.servers import changed_server
 
 
@@ -93,7 +93,7 @@ def test_a_target_that_a_leaving_client_has_ended_is_not_lost_by_what_follows(
 def test_a_target_that_ends_after_a_shortage_is_lost_by_that(
     server: BuiltIn, monkeypatch: pytest.MonkeyPatch, exhausts: bool, owner: str
 ) -> None:
-    crashed = Fate(OutcomeKind.CRASHED, "exited with status 1")
+    crashed = Outage(OutcomeKind.CRASHED, "exited with status 1")
     monkeypatch.setattr(Scenario, "exhausts", exhausts)
     monkeypatch.setattr(server, "ended", lambda: crashed)
 
@@ -121,7 +121,7 @@ def test_what_has_happened_since_the_last_reply_is_suspected_of_a_loss(server: B
 def test_a_target_that_hangs_when_its_clock_moves_is_not_lost_by_an_observation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    hangs = Fate(OutcomeKind.HANGS, "a new client got no answer")
+    hangs = Outage(OutcomeKind.HANGS, "a new client got no answer")
 
     def loses(client: Connection, clock: Timeline) -> None:
         client.put(b"a", delay=1)
@@ -130,7 +130,7 @@ def test_a_target_that_hangs_when_its_clock_moves_is_not_lost_by_an_observation(
 
     with contextlib.closing(BuiltIn()) as server:
         monkeypatch.setattr(server.clock, "move", lambda seconds: False)
-        monkeypatch.setattr(server, "fate", lambda: hangs)
+        monkeypatch.setattr(server, "outage", lambda: hangs)
         error = run(loses, {"client": None, "clock": None}, server).error
     assert isinstance(error, TargetLost)
     assert (error.owner, error.step.command) == ("", "")
@@ -159,7 +159,7 @@ def test_jobs_of_a_server_that_was_lost_are_not_deleted_on_the_next(server: Buil
 def test_a_target_that_is_gone_may_come_back_as_another() -> None:
     target = BuiltIn()
     target.close()
-    assert target.fate() == Fate(OutcomeKind.GONE, "it refuses connections")
+    assert target.outage() == Outage(OutcomeKind.GONE, "it refuses connections")
     assert target.generation == 1
 
 

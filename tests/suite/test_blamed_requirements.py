@@ -36,9 +36,9 @@ from conformance.usual_answers import (
 )
 from conformance.verdict import (
     Deviation,
-    Fate,
     NotApplicable,
     NotTestable,
+    Outage,
     OutcomeKind,
     Step,
     TargetLost,
@@ -94,13 +94,13 @@ def _fails(
 
 @pytest.mark.skipif(not hasattr(signal, DRAINS), reason="Windows has no such signal")
 def test_whoever_finds_a_server_that_the_signal_has_ended_blames_drain_mode() -> None:
-    fate = Fate(OutcomeKind.CRASHED, f"ended by {DRAINS}", signal.SIGUSR1)
+    outage = Outage(OutcomeKind.CRASHED, f"ended by {DRAINS}", signal.SIGUSR1)
     for lost in (
-        TargetLost("OK …", fate, command="stats"),
-        Diagnosis("a reply", "nothing", fate=fate).deviation(0, ", as kept in a folder"),
+        TargetLost("OK …", outage, command="stats"),
+        Diagnosis("a reply", "nothing", outage=outage).deviation(0, ", as kept in a folder"),
     ):
         assert blame_of(lost, Traits()).owner == DRAINING
-    crashed = TargetLost("OK …", replace(fate, signal=11), command="stats")
+    crashed = TargetLost("OK …", replace(outage, signal=11), command="stats")
     assert blame_of(crashed, Traits()).owner == ""
 
 

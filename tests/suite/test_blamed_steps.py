@@ -14,7 +14,7 @@ from conformance.dialogue.scaled_lines import largest_body
 from conformance.run import runner
 from conformance.target.builtin import BuiltIn
 from conformance.usual_answers import answer_to_delete, answer_to_put
-from conformance.verdict import Deviation, Fate, OutcomeKind, TargetLost
+from conformance.verdict import Deviation, Outage, OutcomeKind, TargetLost
 from reference_server import wire
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
@@ -267,15 +267,15 @@ def test_a_server_that_the_signal_kills_breaks_put_draining_alone() -> None:
         def signal(self, number: int) -> None:
             self.close()
 
-        def fate(self) -> Fate | None:
-            return Fate(OutcomeKind.CRASHED, "ended by SIGUSR1", signal.SIGUSR1)
+        def outage(self) -> Outage | None:
+            return Outage(OutcomeKind.CRASHED, "ended by SIGUSR1", signal.SIGUSR1)
 
     server = Killed()
 
     def connect() -> Any:
-        fate = server.fate()
-        assert fate is not None
-        lost = TargetLost("a connection", fate)
+        outage = server.outage()
+        assert outage is not None
+        lost = TargetLost("a connection", outage)
         lost.owner = "use.using"
         raise lost
 

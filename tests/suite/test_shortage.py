@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conformance.dialogue.shortage import before_shortage
-from conformance.verdict import Deviation, Fate, NotTestable, OutcomeKind, TargetLost
+from conformance.verdict import Deviation, NotTestable, Outage, OutcomeKind, TargetLost
 from reports.results import read_results
 from tests.command_line import suite
 from tests.servers import changed_server, needs_strace
@@ -27,7 +27,7 @@ def test_a_deviation_without_a_shortage_is_not_testable() -> None:
     with pytest.raises(NotTestable, match=told), before_shortage():
         raise Deviation("INSERTED", "JOB_TOO_BIG")
     with pytest.raises(TargetLost), before_shortage():
-        raise TargetLost("a reply", Fate(OutcomeKind.CRASHED, "ended by SIGSEGV"))
+        raise TargetLost("a reply", Outage(OutcomeKind.CRASHED, "ended by SIGSEGV"))
 
 
 def test_bodies_that_a_server_never_takes_are_no_matter_of_memory(tmp_path: Path) -> None:

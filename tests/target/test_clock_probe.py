@@ -275,7 +275,7 @@ def _moved(command: str, limits: Limits = USUAL) -> LaunchedTarget:
 def test_that_pauses_fail_in_any_time_is_no_matter_of_the_clock(tmp_path: Path, name: str) -> None:
     limits = replace(USUAL, probe=2.0)
     with closing(_moved(changed_server(tmp_path, CHANGES[name]), limits)) as target:
-        assert target.fate() is None
+        assert target.outage() is None
 
 
 @needs_faketime

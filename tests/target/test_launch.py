@@ -24,7 +24,7 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits
 from conformance.target.place import SOCKETS
 from conformance.target.starvation import CpuTime
-from conformance.verdict import Fate, OutcomeKind
+from conformance.verdict import Outage, OutcomeKind
 from reference_server.profiles import LIST_TUBE_USED, NEWEST
 from tests.command_line import refuses, suite
 from tests.servers import REFERENCE_COMMAND, changed_server, needs_faketime
@@ -34,7 +34,7 @@ def test_a_server_that_exits_at_once_is_run_once(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     with pytest.raises(DidNotStart) as caught:
         Launched(f"sh -c 'echo run >> {runs}; printf \"no license\\033[31m\\a\"; exit 3' {{port}}")
-    assert caught.value.fate == "exited with status 3 before it listened"
+    assert caught.value.how == "exited with status 3 before it listened"
     assert str(caught.value).endswith(r"; it said: no license\x1b[31m\x07")
     assert runs.read_text() == "run\n"
 
@@ -103,7 +103,7 @@ def test_a_server_that_is_silent_where_it_is_asked_first_is_asked_for_more(tmp_p
     command, limits = changed_server(tmp_path, silent), Limits(probe=1.0)
     with closing(LaunchedTarget(command, "real", limits=limits)) as target:
         assert target.probe() == replace(NEWEST, neutral=b"peek 0")
-        assert target.fate() is None
+        assert target.outage() is None
 
 
 def test_it_is_asked_for_more_before_it_was_waited_for_in_full(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_server_that_is_stopped_hangs() -> None:
     try:
         target.signal(signal.SIGSTOP)
         how = "a new client got no answer within 2 seconds"
-        assert target.fate() == Fate(OutcomeKind.HANGS, how)
+        assert target.outage() == Outage(OutcomeKind.HANGS, how)
     finally:
         target.close()
 
@@ -168,7 +168,7 @@ def test_a_server_that_has_run_for_long_and_answers_nobody_hangs(
             target, "cpu_time", lambda: CpuTime(3 * time.monotonic(), time.monotonic())
         )
         began = time.monotonic()
-        assert "hangs" in str(target.fate())
+        assert "hangs" in str(target.outage())
         assert time.monotonic() - began < target.limits.starved
     finally:
         target.close()
@@ -181,7 +181,7 @@ def test_a_server_that_must_wait_for_a_cpu_does_not_hang(monkeypatch: pytest.Mon
         monkeypatch.setattr(target, "cpu_time", lambda: CpuTime(0.0, time.monotonic()))
         awakes = threading.Timer(3, target.signal, [signal.SIGCONT])
         awakes.start()
-        assert target.fate() is None
+        assert target.outage() is None
         awakes.join()
     finally:
         target.close()
@@ -204,7 +204,7 @@ def test_a_server_that_does_not_survive_the_first_question_is_surveyed(
     with closing(LaunchedTarget(changed_server(tmp_path, dies), "real")) as target:
         target.probe()
         assert set(target.traits.unusable) == {"stats"}
-        assert str(target.traits.unusable["stats"].fate) == (
+        assert str(target.traits.unusable["stats"].outage) == (
             "the target crashed: exited with status 3"
         )
 
@@ -337,7 +337,7 @@ def test_a_server_on_a_unix_socket_only(clock: str) -> None:
         assert target.probe() is NEWEST
         assert target.address == str(next(folder.glob(name)) / "socket")
         target.restart()
-        assert target.fate() is None
+        assert target.outage() is None
     finally:
         target.close()
     assert not list(folder.glob(name))

@@ -186,7 +186,7 @@ def test_a_server_that_is_silent_at_the_usual_command_is_not_taken_for_gone() ->
         server.limits = replace(USUAL, detection=1.5, alive=1.5)
         assert server.probe() == replace(NEWEST, neutral=b"peek 0")
         assert server.sync_line == b"peek 0"
-        assert server.fate() is None
+        assert server.outage() is None
 
 
 class _RepeatsReplies(socketserver.StreamRequestHandler):
@@ -267,4 +267,4 @@ def test_a_server_that_hangs_up_at_many_commands_is_not_taken_for_gone() -> None
     server = BuiltIn(fault=Fault("", "other", reader=Quits))
     with contextlib.closing(server):
         server.probe()
-        assert server.fate() is None
+        assert server.outage() is None

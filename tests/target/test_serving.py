@@ -129,7 +129,7 @@ def test_a_server_that_a_script_has_started_gets_the_signal(tmp_path: Path) -> N
             while reply.word == "INSERTED":
                 reply = ask(client, b"put 0 0 60 1\r\na", 5)
         assert reply.word == "DRAINING"
-        assert target.fate() is None
+        assert target.outage() is None
 
 
 class _Client:

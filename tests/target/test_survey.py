@@ -226,10 +226,10 @@ def test_of_all_commands_only_the_one_is_blamed_that_ends_the_server(
         LaunchedTarget(changed_server(tmp_path, change), "real", limits=QUICK)
     ) as target:
         target.probe()
-        assert {verb: f.fate and f.fate.kind for verb, f in target.traits.unusable.items()} == {
+        assert {verb: f.outage and f.outage.kind for verb, f in target.traits.unusable.items()} == {
             "kick": kind
         }
-        assert target.fate() is None
+        assert target.outage() is None
 
 
 HANGS_AT_THE_END = """
@@ -248,7 +248,7 @@ def test_a_server_that_hangs_when_its_first_client_leaves_is_told_at_once(tmp_pa
         outcomes = [run(any_test, {"client": None}, target) for _ in range(2)]
     for outcome in outcomes:
         assert isinstance(outcome.error, TargetLost)
-        assert outcome.error.fate.kind is OutcomeKind.HANGS
+        assert outcome.error.outage.kind is OutcomeKind.HANGS
         assert outcome.error.owner == "protocol.close-ends-connection"
         assert [entry.direction for entry in outcome.transcript.entries] == [">", "<", "!", ">"]
 
