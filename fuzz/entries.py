@@ -59,7 +59,7 @@ class SharedEntries(Protocol):
     def put(self, entry: CorpusEntry) -> None:
         """Share an entry."""
 
-    def news(self) -> Iterator[CorpusEntry]:
+    def new_entries(self) -> Iterator[CorpusEntry]:
         """Yield the entries that others have put there since this was asked last."""
 
 
@@ -80,7 +80,7 @@ class Shelf:
             with contextlib.suppress(OSError):
                 replace(self._folder / name, data)
 
-    def news(self) -> Iterator[CorpusEntry]:
+    def new_entries(self) -> Iterator[CorpusEntry]:
         """Yield the entries that others have put there since this was asked last."""
         for path in sorted(self._folder.glob(f"*{_END}")):
             if path.name not in self._known:

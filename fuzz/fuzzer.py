@@ -243,8 +243,8 @@ class Fuzzer:
         """File the single lines of a finding that show it alone; return whether there are any."""
         lines = lines_of(sighting.found.program[-MOST_LINES:], self._exploration.profile)
         shown = False
-        news = self._pool.known.news(reversed(lines))
-        for single in self._campaign.each_alone(news, self._is_known):
+        new = self._pool.known.unknown(reversed(lines))
+        for single in self._campaign.each_alone(new, self._is_known):
             shown = True
             self._pool.known.learn(lines_of(single.program, self._exploration.profile))
             if self._is_known(single):

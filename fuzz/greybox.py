@@ -76,7 +76,7 @@ class GreyBox:
         self._profile = scout.target.profile
         self._coverage = coverage
         self._shelf = shelf
-        self._found_news = False
+        self._found_new = False
         self._judged = 0
         """The edges that judged programs have reached."""
         self._chance = chance
@@ -112,10 +112,10 @@ class GreyBox:
 
     def _look(self, reached: int, done: Sequence[Step]) -> None:
         self.guidance.meet(reached)
-        if news := self.guidance.news(reached):
+        if new := self.guidance.new_edges(reached):
             self._candidates.append(done[-MOST:])
             # Until scouts have confirmed it, it is new only once.
-            self._found_news |= bool(news & ~self._judged)
+            self._found_new |= bool(new & ~self._judged)
         self._judged |= reached
 
     def second_gear(self, session: Session, chance: Random) -> Iterator[Step]:
@@ -127,15 +127,15 @@ class GreyBox:
         times = MOVED if session.target.clock.movable else BRISK
         yield from ProgramAuthor(session, chance, times).steps(COMMANDS)
 
-    def has_news(self) -> bool:
+    def has_found_new(self) -> bool:
         """Return whether judged programs have reached something new since the last call."""
-        found, self._found_news = self._found_news, False
+        found, self._found_new = self._found_new, False
         return found
 
     def exchange(self) -> None:
         """Take in what others have found."""
         if self._shelf is not None:
-            self.begin_with(entry.program for entry in self._shelf.news())
+            self.begin_with(entry.program for entry in self._shelf.new_entries())
 
     def begin_with(self, programs: Iterable[Program]) -> None:
         """Take in programs that reach something, perhaps."""
@@ -165,7 +165,7 @@ class GreyBox:
         for handed_on in self._answered_otherwise(program, turns):
             self._fruitless = 0
             yield handed_on
-        if self.guidance.news(_together(turns)):
+        if self.guidance.new_edges(_together(turns)):
             self._candidates.append(program)
 
     def _next(self) -> Program | None:
@@ -193,13 +193,13 @@ class GreyBox:
         turns = self._play(program)
         yield from self._answered_otherwise(program, turns)
         self.guidance.note(_together(turns))
-        news = self.guidance.news(_together(turns))
-        if not news:
+        new = self.guidance.new_edges(_together(turns))
+        if not new:
             return
-        last = max(turn.end for turn in turns if turn.reached & news)
+        last = max(turn.end for turn in turns if turn.reached & new)
         turns = self._play(program[:last])
-        self.guidance.doubt(news & ~_together(turns))
-        for entry in self._parts(program[:last], turns, news & _together(turns)):
+        self.guidance.note_missing(new & ~_together(turns))
+        for entry in self._parts(program[:last], turns, new & _together(turns)):
             has_new_edge = self.guidance.has_new_edge(entry.reached)
             self.guidance.keep(entry)
             if self._shelf is not None:
@@ -208,21 +208,21 @@ class GreyBox:
                 yield entry.program
 
     def _parts(
-        self, program: Program, turns: Sequence[ScoutTurn], news: int
+        self, program: Program, turns: Sequence[ScoutTurn], new: int
     ) -> Iterator[CorpusEntry]:
         for _ in range(_PARTS):
-            if not news:
+            if not new:
                 return
-            entry = self._part(program, turns, news)
-            news &= ~entry.reached
+            entry = self._part(program, turns, new)
+            new &= ~entry.reached
             yield entry
-        if news:
+        if new:
             yield CorpusEntry(program, _together(turns))
 
-    def _part(self, program: Program, turns: Sequence[ScoutTurn], news: int) -> CorpusEntry:
+    def _part(self, program: Program, turns: Sequence[ScoutTurn], new: int) -> CorpusEntry:
         """Return a part that ends with the last turn of a program in which something is new."""
-        last = max(number for number, turn in enumerate(turns) if turn.reached & news)
-        wanted = turns[last].reached & news
+        last = max(number for number, turn in enumerate(turns) if turn.reached & new)
+        wanted = turns[last].reached & new
 
         def reaches(part: Program) -> bool:
             return not wanted & ~_together(self._play(part))

@@ -48,7 +48,7 @@ class Guidance:
         self.seen = 0
         """The edges that entries reach."""
         self._met = 0
-        self._doubts = [0] * _STRIKES
+        self._missed = [0] * _STRIKES
         """The edges that were reached and not again: at least once, twice, and so on."""
         self._hits: Counter[int] = Counter()
         self._new: list[tuple[CorpusEntry, int]] = []
@@ -64,15 +64,15 @@ class Guidance:
     @property
     def flickers(self) -> int:
         """The edges that are reached now and then, whatever is sent, as a set of ``fuzz.edges``."""
-        return self._doubts[-1]
+        return self._missed[-1]
 
-    def news(self, reached: int) -> int:
+    def new_edges(self, reached: int) -> int:
         """Return the edges of it that were never reached before, and do not flicker."""
         return reached & ~(self.seen | self.flickers)
 
     def has_new_edge(self, reached: int) -> bool:
         """Return whether an edge of it is new, and not just how often it was taken."""
-        return count(self.seen | self.news(reached)) > count(self.seen)
+        return count(self.seen | self.new_edges(reached)) > count(self.seen)
 
     def meet(self, reached: int) -> None:
         """Take in what was reached somehow."""
@@ -83,16 +83,16 @@ class Guidance:
         self.meet(reached)
         self._hits.update(edges(reached))
 
-    def doubt(self, news: int) -> None:
+    def note_missing(self, new: int) -> None:
         """Note edges that were new, but were not reached when the program was played again."""
         for times in reversed(range(1, _STRIKES)):
-            self._doubts[times] |= self._doubts[times - 1] & news
-        self._doubts[0] |= news
+            self._missed[times] |= self._missed[times - 1] & new
+        self._missed[0] |= new
 
     def keep(self, entry: CorpusEntry) -> bool:
         """Keep an entry that reaches something new, each time; return whether it does."""
         reached = entry.reached & ~self.flickers
-        if not self.news(reached):
+        if not self.new_edges(reached):
             return False
         kept = entry._replace(reached=reached)
         if self.has_new_edge(reached):

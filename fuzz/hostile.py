@@ -206,7 +206,7 @@ class CaseAuthor:
             reader = self._read(template, job)
             if self._chance.random() >= ENDS:
                 template, reader = self._completed(template, job, reader)
-            if reader is None or not self._is_decent(template, reader, first):
+            if reader is None or not self._is_judgeable(template, reader, first):
                 continue
             if not (reader.is_complete or self._profile.half_close):
                 # Nobody waits for its answer: it need not be counted.
@@ -265,7 +265,7 @@ class CaseAuthor:
             return None
         return short
 
-    def _is_decent(self, template: bytes, reader: Lines, first: bool) -> bool:
+    def _is_judgeable(self, template: bytes, reader: Lines, first: bool) -> bool:
         """Return whether it is known what a server does, and little is open after it."""
         # With what follows quit, replies to what came before it may get lost.
         if reader.is_quirk or _QUIT in reader.requests[1:]:

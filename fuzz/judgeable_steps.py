@@ -21,7 +21,7 @@ The orders in which they may be handled are more and more.
 
 def judgeable(program: Program, profile: Profile) -> list[Step]:
     """Return the steps of a program that can be judged, whatever the others are."""
-    steps = [step for step in program if not isinstance(step, Ask) or _is_decent(step, profile)]
+    steps = [step for step in program if not isinstance(step, Ask) or _is_judgeable(step, profile)]
     return [*_with_little_haste(steps)]
 
 
@@ -37,7 +37,7 @@ def _with_little_haste(program: Program) -> Iterator[Step]:
         yield step
 
 
-def _is_decent(ask: Ask, profile: Profile) -> bool:
+def _is_judgeable(ask: Ask, profile: Profile) -> bool:
     """Return whether a client says whole lines, with answers that a text or a decision defines.
 
     With what is sent at once with quit, replies to what came before it may get lost.

@@ -133,7 +133,7 @@ class SlicedCampaign:
         """Return all that is known, with what other fuzzers have put into the corpus."""
         self._pool.exchange()
         self.known |= SharedKnowledge(frozenset(self._pool.inputs))
-        for entry in self._shelf.news() if self._shelf is not None else ():
+        for entry in self._shelf.new_entries() if self._shelf is not None else ():
             self._reached |= entry.reached
             self.known |= SharedKnowledge(entries=frozenset({dumps(entry)}))
         fewest = frozenset(map(dumps, union(map(loads, self.known.entries))))

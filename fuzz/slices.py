@@ -86,7 +86,7 @@ class HandedOn:
         """Hand on an entry."""
         self.texts.add(dumps(entry))
 
-    def news(self) -> Iterator[CorpusEntry]:
+    def new_entries(self) -> Iterator[CorpusEntry]:
         """Yield what others have found since this was asked last."""
         new, self._new = self._new, []
         return iter(new)
@@ -189,7 +189,7 @@ class Slice:
         exploration = Exploration(1, self.seed, profile=target.profile, folder=home, shared=True)
         entries = HandedOn()
         grey = sight.grey_box(target, self.seed, entries)
-        pool = Pool(None, grey.has_news) if grey is not None else Pool()
+        pool = Pool(None, grey.has_found_new) if grey is not None else Pool()
 
         def seen(transcript: Transcript) -> None:
             send_message(self.campaign, FirstSight(worker_name(), exploration.seed, transcript))

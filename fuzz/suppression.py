@@ -60,12 +60,12 @@ class Suppression:
         return frozenset(self._forms)
 
     def take(self, forms: Iterable[Form]) -> None:
-        """Take in forms that others have learnt."""
+        """Add the forms that other processes have found."""
         new = {*forms} - self._forms
         self._forms |= new
         self._words.update(word for word, *_ in new)
 
-    def news(self, lines: Iterable[bytes | None]) -> list[bytes]:
+    def unknown(self, lines: Iterable[bytes | None]) -> list[bytes]:
         """Return one line of each form that is not plain, and not known."""
         known = set(self._forms)
         new = []

@@ -292,7 +292,7 @@ class Timeline:
 
     def _move(self, seconds: float) -> None:
         self.before_sending()
-        was_alive = is_alive = self._clock.settle()
+        was_alive = is_alive = self._clock.synchronise()
         if any(connection.is_owed for connection in self._connections):
             # Nothing proves that the target has read these commands before its clock moves.
             self.raced = True

@@ -39,7 +39,7 @@ DELAY = 1_000_000
 """Seconds of a delay that does not end while a state is looked at."""
 TTR = 100_000
 LARGEST = 2**16
-"""Bytes of a body beyond which nothing else is to be learnt."""
+"""Bytes of a body: longer ones show nothing else."""
 MANY = 2000
 """The jobs of the scene that has thousands."""
 _LONG = 10_000

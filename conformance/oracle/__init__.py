@@ -35,8 +35,8 @@ Two gears
     `FastGear` takes the only outcome at once, or guesses the most likely one: the next id, the
     oldest of equal jobs, a command handled when it was sent. What it follows is one of the paths
     that the exact oracle follows, so what it allows is allowed. What it refuses may be allowed by a
-    path that it has not taken: an alarm in haste is judged again, from the last point at which all
-    was settled, with all outcomes. So haste can make no verdict wrong.
+    path that it has not taken: its alarm is judged again, from the last checkpoint, with all
+    outcomes. So optimism can make no verdict wrong.
 
 `unknown_times` judges conversations of which nobody has written down when things happened.
 

@@ -2,7 +2,7 @@
 
 As long as one state is possible and one thing can come of a command, the command is handled when it
 is sent, and its reply is compared with the one that is owed. An alarm in this gear is no verdict:
-the oracle starts from the last point at which all was settled, and judges again without haste.
+the oracle starts from the last checkpoint, and judges again with all outcomes.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class FastGear:
         return len(self._calls) > _CHECKPOINT
 
     def rest(self, now: int, mark: int) -> None:
-        """Make a new checkpoint, if all is settled."""
+        """Make a new checkpoint, if nothing is owed."""
         if self._may_save(now):
             self.do("quiet", mark, now)
 
@@ -197,7 +197,7 @@ class FastGear:
         return many and not model.has_guessed and self.oracle.is_quiet(now)
 
     def _save(self) -> None:
-        self.oracle.hasty = True
+        self.oracle.optimistic = True
         self._saved = pickle.dumps(self.oracle, pickle.HIGHEST_PROTOCOL)
         self._calls.clear()
 
@@ -205,14 +205,14 @@ class FastGear:
         """Judge everything since the last checkpoint again, exactly."""
         self._calm = None
         try:
-            self.oracle = self._judged(hasty=True)
+            self.oracle = self._judged(optimistic=True)
         except Undecided:
-            self.oracle = self._judged(hasty=False)
+            self.oracle = self._judged(optimistic=False)
 
-    def _judged(self, hasty: bool) -> Oracle:
+    def _judged(self, optimistic: bool) -> Oracle:
         """Return an oracle that has judged all calls, each command only when it was answered."""
         oracle: Oracle = pickle.loads(self._saved)
-        oracle.hasty, oracle.ends = hasty, self.oracle.ends
+        oracle.optimistic, oracle.ends = optimistic, self.oracle.ends
         for call in self._calls:
             oracle.real_now = call.at
             try:

@@ -56,13 +56,13 @@ class _Step:
     """A state, how many replies each client has got in it, and what may come of it.
 
     ``handled``: the client whose item has led to it, and the item's number.
-    ``state`` may become the first of its ``twins``. ``saved``: the state as it was; None if only
-    one client may be next, as what is known of a twin is then known of it, too.
+    ``state`` may become the first of its ``successors``. ``saved``: the state as it was; None if
+    only one client may be next: the state fails if its successors do.
     """
 
     state: State
     given: Mapping[int, int]
-    twins: Iterator[_Step]
+    successors: Iterator[_Step]
     saved: bytes | None
     is_last: bool
     """No message is left to handle or to observe."""
@@ -135,24 +135,24 @@ class ConcurrentHistory(Transitions):
         Raises :class:`Violation`, or Inconclusive if there are too many orders.
         """
         try:
-            self._search_in_haste()
+            self._search_optimistically()
         except Violation as violation:
             if not self.profile.first_in_first_out:
                 raise
             self._explain_places(violation)
 
-    def _search_in_haste(self) -> None:
-        self.hasty = True
+    def _search_optimistically(self) -> None:
+        self.optimistic = True
         try:
             self._search()
         except Undecided:
-            self.hasty = False
+            self.optimistic = False
             self._search()
 
     def _explain_places(self, violation: Violation) -> None:
         """Raise :class:`Misplaced` if there is an order once jobs come back to any place."""
         model, order = self._start.model, self.order
-        self.hasty = model.keeps_places = False
+        self.optimistic = model.keeps_places = False
         try:
             self._search()
         finally:
@@ -172,10 +172,10 @@ class ConcurrentHistory(Transitions):
         back = 1
         for _ in range(MAX_STEPS + 3 * size):
             step = path[-1]
-            twin = next(step.twins, None)
-            if twin is not None:
-                if not failed or twin.state.key() not in failed:
-                    path.append(twin)
+            successor = next(step.successors, None)
+            if successor is not None:
+                if not failed or successor.state.key() not in failed:
+                    path.append(successor)
                     if len(path) > len(self.order) + 1:
                         self.order = [one.handled for one in path if one.handled is not None]
                 continue
@@ -190,14 +190,14 @@ class ConcurrentHistory(Transitions):
                 raise self._violation()
             failures += 1
             if failures == FAILURES and jumps < JUMPS:
-                # The wrong step may be far behind: go further back, and use what was learnt.
+                # The wrong step may be far behind: go further back, and try other orders first.
                 back = 1 if self._deepest > deepest else 2 * back
                 failures, jumps, deepest = 0, jumps + 1, self._deepest
-                self._learn()
+                self._reorder()
                 self._go_back(path, FAILURES * back)
         raise Inconclusive("there are too many orders in which it may have happened")
 
-    def _learn(self) -> None:
+    def _reorder(self) -> None:
         """Try replies without an explanation earlier, and those expected instead later."""
         for heard, expected in set(self._misfits):
             if heard is None:
@@ -224,9 +224,9 @@ class ConcurrentHistory(Transitions):
         conns = self._next(state, given, FOR_EVER if first is None else first.at)
         saved = state.saved() if len(conns) > 1 else None
         is_last = first is None and not any(self.is_pending(state, conn) for conn in self.clients)
-        return _Step(state, given, self._twins(state, saved, given, conns), saved, is_last)
+        return _Step(state, given, self._successors(state, saved, given, conns), saved, is_last)
 
-    def _twins(
+    def _successors(
         self,
         state: State,
         saved: bytes | None,
@@ -234,16 +234,16 @@ class ConcurrentHistory(Transitions):
         conns: Sequence[tuple[bool, int]],
     ) -> Iterator[_Step]:
         """Yield the outcomes of handling each client that may be next."""
-        only = self.hasty or saved is None
+        only = self.optimistic or saved is None
         for number, (neutral, conn) in enumerate(conns):
             heard, item = self._after(conn, given), state.done[conn]
             reply = heard and heard.reply
-            # In haste, the first twin is the state itself.
-            before = restored(saved) if self.hasty and saved is not None and number else state
-            for twin in self._handled(before, conn, conn, reply, 0, only):
-                after = self._matched(twin, given)
+            # The first successor is the state itself then.
+            before = restored(saved) if self.optimistic and saved is not None and number else state
+            for successor in self._handled(before, conn, conn, reply, 0, only):
+                after = self._matched(successor, given)
                 if after is not None:
-                    following = self._step(twin, after)
+                    following = self._step(successor, after)
                     following.handled = conn, item
                     yield following
                     if neutral and after[conn] > given[conn]:

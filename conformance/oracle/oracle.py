@@ -207,7 +207,7 @@ class Oracle(Transitions):
         """Note that the target was ended, with all connections, and started again."""
         self.clients.clear()
         self._alone = False
-        self.states = [twin for state in self.states for twin in restarted(state)]
+        self.states = [successor for state in self.states for successor in restarted(state)]
         self.model = self.states[0].model
 
     def drains(self, now: int) -> None:
@@ -264,7 +264,11 @@ class Oracle(Transitions):
         self._observed = ""
         self._transitions = 0
         self._agreeing.clear()
-        states = [twin for state in self.states for twin in self._explain(state, conn, reply, now)]
+        states = [
+            successor
+            for state in self.states
+            for successor in self._explain(state, conn, reply, now)
+        ]
         if not states and not self._expected:
             sent = len(self.clients[conn].items)
             owes = self.may_wait(conn) or any(w.done[conn] < sent for w in self.states)
@@ -333,20 +337,20 @@ class Oracle(Transitions):
     def _is_in_time(self, state: State, now: int) -> bool:
         """Tell whether a state may go on so that nothing is missing."""
         frontier = Frontier([restored(state.saved())])
-        for twin in frontier:
-            if missing := self._missing(twin, now):
+        for reached in frontier:
+            if missing := self._missing(reached, now):
                 self._expected += missing
-            elif not self._is_behind(twin, now):
+            elif not self._is_behind(reached, now):
                 return True
             else:
-                alarms, conns = self._possible(twin, now)
-                puts = [conn for conn in conns if self._ends_put(twin, conn)]
-                if any(self._is_late(self._next_cause(twin, conn), now) for conn in puts):
+                alarms, conns = self._possible(reached, now)
+                puts = [conn for conn in conns if self._ends_put(reached, conn)]
+                if any(self._is_late(self._next_cause(reached, conn), now) for conn in puts):
                     self._expected.append("a reply to put")
                     continue
                 # Of other puts, replies will reveal the ids.
                 handled = [conn for conn in conns if conn not in puts]
-                frontier.states += self._after(twin, alarms, handled, now)
+                frontier.states += self._after(reached, alarms, handled, now)
         return False
 
     def _next_cause(self, state: State, conn: int) -> ReplyCause:

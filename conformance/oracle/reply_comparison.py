@@ -48,7 +48,7 @@ class Before(NamedTuple):
     """The leftovers on the target, which stay: tubes, jobs by their state, clients.
 
     ``leaving``: the number of clients of ours that are gone, and may be counted still.
-    ``settling``: the command that the suite sends itself, to see whether the target has settled.
+    ``sync_command``: the command that the suite sends itself, to synchronise with the target.
     ``is_timed``: it is known how much time passes.
     """
 
@@ -56,20 +56,20 @@ class Before(NamedTuple):
     jobs: Mapping[str, int]
     clients: int = 0
     leaving: int = 0
-    settling: str = "list-tube-used"
+    sync_command: str = "list-tube-used"
     is_timed: bool = True
     floors: dict[tuple[str, str], int] | None = None
     """By how much counters must be higher, at least, as others had counted before; by the name of
     the tube, empty for the server, and the key. None if nobody has."""
 
     @classmethod
-    def of(cls, stats: Mapping[str, str], tubes: Iterable[str], settling: str) -> Self:
+    def of(cls, stats: Mapping[str, str], tubes: Iterable[str], sync_command: str) -> Self:
         """Return the leftovers that statistics show while two clients of ours are connected."""
         jobs = {key: int(stats[key]) for key in _QUEUES if stats.get(key, "").isdecimal()}
         connections = stats.get("current-connections", "")
         clients = max(int(connections) - 2, 0) if connections.isdecimal() else 0
         left = {key: n for key, n in jobs.items() if n}
-        return cls(frozenset(tubes), left, clients, settling=settling)
+        return cls(frozenset(tubes), left, clients, sync_command=sync_command)
 
     def is_too_low(self, name: str, key: str, mine: str, theirs: str) -> bool:
         """Tell whether a counter, or the number of tubes, has not counted something."""
@@ -105,7 +105,7 @@ class Before(NamedTuple):
         ``of_all``: those of the server, or of default; of another tube only we know.
         Delays and times to run may end meanwhile, and clients go, so that their jobs are ready.
         """
-        if key == f"cmd-{self.settling}" or (key in CLOCKS and not self.is_timed):
+        if key == f"cmd-{self.sync_command}" or (key in CLOCKS and not self.is_timed):
             return True
         if not theirs.isdecimal():
             return False

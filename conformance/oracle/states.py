@@ -133,12 +133,12 @@ class State:
         """Yield a state for each job that the target may mean by a guessed id, and for none."""
         saved = self.saved()
         for job in (None, *sorted(self.guessed & self.model.jobs.keys())):
-            twin = restored(saved)
+            copy = restored(saved)
             if job is None:
-                twin.free(id)
+                copy.free(id)
             else:
-                twin._give_id(job, id)
-            yield twin
+                copy._give_id(job, id)
+            yield copy
 
     def free(self, id: int) -> None:
         """Give a job whose id was guessed another, as the guess was wrong."""
@@ -171,11 +171,11 @@ class State:
         for _ in range(MAX_BRANCHES):
             if not decisions:
                 return
-            twin = restored(saved)
+            copy = restored(saved)
             decider = _Decider(decisions.pop(), reply)
-            twin.apply(transition, decider)
+            copy.apply(transition, decider)
             decisions += decider.others()
-            yield twin
+            yield copy
         raise Inconclusive(f"more than {MAX_BRANCHES} things may come of one command")
 
     def key(self) -> object:

@@ -102,8 +102,8 @@ class OracleClient:
 class Transitions:
     """The next steps of a target of this profile; ``lateness`` of its timers in nanoseconds.
 
-    ``hasty``: make a transition without a copy of the state if the model should not have to choose.
-    If it chooses all the same, raise Undecided; the states must not be used any more.
+    ``optimistic``: make a transition without a copy of the state if the model should not have to
+    choose. If it chooses all the same, raise Undecided; the states must not be used any more.
     """
 
     lenient = False
@@ -114,7 +114,7 @@ class Transitions:
     def __init__(self, profile: Profile, lateness: int) -> None:
         self.profile = profile
         self.lateness = lateness
-        self.hasty = False
+        self.optimistic = False
         self._proof = "USING" if profile.neutral == LIST_TUBE_USED else "NOT_FOUND"
         """The word of the reply to a neutral command."""
         self.clients: dict[int, OracleClient] = {}
@@ -217,7 +217,7 @@ class Transitions:
     def _fired(self, state: State, alarm: Alarm, now: int, only: bool) -> Iterator[State]:
         """Yield the states after a timer has fired, at ``now`` at the latest."""
         # The end of a pause gives away jobs, where any of equal priority may be next.
-        only &= self.hasty and self.profile.first_in_first_out
+        only &= self.optimistic and self.profile.first_in_first_out
         due, at = alarm[0], self._fires_at(alarm)
         # Just behind the start of a jump, it may have fired before. And a client that gets a job
         # now may have held it since the timer was due.
@@ -228,9 +228,9 @@ class Transitions:
             fire = partial(_fire, alarm, time)
             yield from after(state, fire, only and not before and not late)
         for time in late:
-            for twin in after(state, partial(_fire, alarm, time), only=False):
-                if waiting(twin.model) < waiting(state.model):
-                    yield twin
+            for fired in after(state, partial(_fire, alarm, time), only=False):
+                if waiting(fired.model) < waiting(state.model):
+                    yield fired
 
     def _late_times(self, state: State, alarm: Alarm, now: int) -> list[int]:
         """Return the times at which a late timer may have fired that begins a reservation.
@@ -255,14 +255,16 @@ class Transitions:
         """Yield the states after the next request of ``conn``; ``reply`` was seen by ``asked``."""
         item = self.clients[conn].items[state.done[conn]]
         if conn == SIGNALS:
-            yield from after(state, partial(self._handle, conn, item, item.at), only and self.hasty)
+            yield from after(
+                state, partial(self._handle, conn, item, item.at), only and self.optimistic
+            )
         elif not isinstance(item.event, Open):
             yield from self._handled_as(item, state, conn, asked, reply, now, only)
         else:
             for option in item.event.options:
-                twin = restored(state.saved())
+                copy = restored(state.saved())
                 event = Item(option, item.at)
-                yield from self._handled_as(event, twin, conn, asked, reply, now, only)
+                yield from self._handled_as(event, copy, conn, asked, reply, now, only)
 
     def _handled_as(
         self,
@@ -277,8 +279,8 @@ class Transitions:
         """Yield the states after a request of ``conn`` that the target takes for this."""
         named = _job_named(item.event) if state.guessed else None
         if named is not None and named in state.guessed:
-            for twin in state.meanings(named):
-                yield from self._handled_as(item, twin, conn, asked, reply, now, False)
+            for meant in state.meanings(named):
+                yield from self._handled_as(item, meant, conn, asked, reply, now, False)
             return
         client = self.clients[conn]
         # What depends on no time leaves it as it is, for timers that may have fired before.
@@ -307,7 +309,7 @@ class Transitions:
             inserted = reply if reply.word == "INSERTED" else None
             # The reply reveals the choices, unless ids are guessed.
             seen = reply if state.guessed.isdisjoint(state.model.jobs) else None
-        only &= self.hasty and not self.may_choose(state.model, conn, item.event, seen is None)
+        only &= self.optimistic and not self.may_choose(state.model, conn, item.event, seen is None)
         for at in times:
             yield from after(
                 state, partial(self._handle, conn, item, at, inserted=inserted), only, seen

@@ -15,12 +15,12 @@ WAITS = "reserve"
 
 @dataclass(slots=True)
 class ConcurrentClient:
-    """A client, and what it knows. ``patient``: it may wait for a job."""
+    """A client beside others, and its state. ``reserves``: it may wait for a job."""
 
     transport: Transport
     conn: int
     name: str
-    patient: bool
+    reserves: bool
     reader: ReplyReader
     used: str = "default"
     watched: tuple[str, ...] = ("default",)

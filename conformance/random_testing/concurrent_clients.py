@@ -84,7 +84,7 @@ class ConcurrentClients:
         end = time.monotonic() + MOST_TIME
         for number in range(clients):
             # Some never wait, so that there is always one that goes on.
-            self._arrives(patient=number > clients // 5)
+            self._arrives(reserves=number > clients // 5)
         while self.commands < commands and time.monotonic() < end:
             for client in list(self._clients):
                 if not client.is_busy:
@@ -156,11 +156,11 @@ class ConcurrentClients:
 
     # ------------------------------------------------------------ coming and going
 
-    def _arrives(self, patient: bool) -> None:
+    def _arrives(self, reserves: bool) -> None:
         transport = self._target.connect()
         self._last += 1
         reader = ReplyReader.of(self._profile)
-        client = ConcurrentClient(transport, self._last, next(self._letters), patient, reader)
+        client = ConcurrentClient(transport, self._last, next(self._letters), reserves, reader)
         self._clients.append(client)
         self._history.connect(client.conn)
         if not self._profile.has_tubes:
@@ -201,7 +201,7 @@ class ConcurrentClients:
             half = self._may_wait_on and (several or self._chance.random() < 0.7)
             if half or not several:
                 self._leaves(client, half=half)
-                self._arrives(client.patient)
+                self._arrives(client.reserves)
         elif not client.asked:
             self._say(client, self._requests.burst(client))
 
@@ -285,7 +285,7 @@ class ConcurrentClients:
         """Let clients wait where they may, for a few jobs or as many as there are clients."""
         first = self._clients[0]
         for client in self._clients:
-            goes = client.patient and not client.asked
+            goes = client.reserves and not client.asked
             if goes and (not client.held or self._chance.choice((0, 1))):
                 done = [self._requests.of_job("delete", job) for job in client.held]
                 self._say(client, [*done, self._requests.waits(client)])
@@ -329,7 +329,7 @@ class ConcurrentClients:
     def _clean(self) -> None:
         """Delete all jobs; none of them is held, and all must be there."""
         end = time.monotonic() + self._limits.reply
-        self._arrives(patient=False)
+        self._arrives(reserves=False)
         (cleaner,) = self._clients
         if "ready" not in self._profile.deletes and self._profile.has_tubes:
             # They are reserved before they are deleted.

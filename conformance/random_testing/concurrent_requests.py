@@ -98,7 +98,7 @@ class Requests:
         return head + body + b"\r\n", asked
 
     def _reserve(self, client: ConcurrentClient) -> Said:
-        if client.patient and not client.held and self.chance.random() < 0.5:
+        if client.reserves and not client.held and self.chance.random() < 0.5:
             return self.waits(client)
         if not self.profile.has_timeouts:
             return self.put(client)

@@ -70,7 +70,7 @@ class Exploration:
     """Lines that the text leaves open are not sent, and counters are not compared."""
     left_out: int = 0
     """Kept findings that were not played again: they, or their waits in real time, are too long."""
-    hastens: bool = False
+    shortens_timeouts: bool = False
     """The finding at hand is about a reply that never came."""
     outage: Outage | None = None
     """The outage of a target that has ended a connection."""

@@ -39,7 +39,7 @@ class AnyConversation(RuleBasedStateMachine):
     def __init__(self, exploration: Exploration, server: Target) -> None:
         super().__init__()
         self.session = exploration.session(server)
-        if exploration.hastens:
+        if exploration.shortens_timeouts:
             self.session.timeout = server.short_timeout()
         self._exploration = exploration
         self._puts = 0
@@ -57,7 +57,7 @@ class AnyConversation(RuleBasedStateMachine):
         except Violation as violation:
             self._over = True
             self._exploration.budget.found()
-            self._exploration.hastens = violation.is_silence
+            self._exploration.shortens_timeouts = violation.is_silence
             # Before it is started anew.
             seen = as_observed(violation, self.session.target)
             self._exploration.note(seen, self.session.transcript)
@@ -191,7 +191,7 @@ def make_up(server: Target, transcript: Transcript, exploration: Exploration) ->
     """Judge conversations that Hypothesis generates; return how many there were."""
     sessions: list[Session] = []
     exploration.budget.start()
-    exploration.hastens = False
+    exploration.shortens_timeouts = False
 
     class Machine(AnyConversation):
         def __init__(self) -> None:

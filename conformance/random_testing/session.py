@@ -72,7 +72,7 @@ class Session:
         late = round(target.limits.lateness * 1e9)
         self._margin = late + 4 * EARLY
         # Some servers count a client only when it first says something; other tests look at that.
-        traffic.settle()
+        traffic.synchronise()
         # The attendant, or the connection that moves the clock, is counted and uses default.
         found = counted(target, profile)
         known = None if found.jobs or plain else found.known
@@ -274,7 +274,7 @@ class Session:
                 client.transport.reset()
             else:
                 client.transport.close()
-            self._traffic.settle()
+            self._traffic.synchronise()
             self._traffic.hear()
 
     def wait(self, seconds: float) -> None:
@@ -295,7 +295,7 @@ class Session:
                 self._pass(due)
         self._ahead = max(self.now() - end, 0)
         # It may have caused something that nobody expects.
-        self._traffic.settle()
+        self._traffic.synchronise()
         self._traffic.poll(0.0)
 
     def happen(self, event: bytes) -> None:

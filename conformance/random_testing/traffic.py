@@ -93,12 +93,12 @@ class ClientTraffic:
         target = self._target
         attendant.watch(target.address, target.limits.alive, target.sync_line)
 
-    def settle(self, seconds: float = math.inf) -> bool:
+    def synchronise(self, seconds: float = math.inf) -> bool:
         """Wait until the target has handled its input, for so many seconds at most.
 
         Return whether it serves a client.
         """
-        self._is_served = (self._attendant or self._target.clock).settle(seconds)
+        self._is_served = (self._attendant or self._target.clock).synchronise(seconds)
         return self._is_served
 
     # ------------------------------------------------------------ coming and going
@@ -109,7 +109,7 @@ class ClientTraffic:
         self._last += 1
         client = self.clients[number] = SessionClient(transport, self._last, next(self._letters))
         self.judge.connect(client.conn)
-        self.settle()
+        self.synchronise()
         return client
 
     def has_ended(self, number: int) -> bool:
@@ -123,7 +123,7 @@ class ClientTraffic:
         client.transport.half_close()
         # If a reply is missing, no end comes either.
         self.hear()
-        if not (self._is_served or self.settle()):
+        if not (self._is_served or self.synchronise()):
             # Nor if nobody is served, which is judged when something is asked.
             return
         self._ends(number, self._target.end_timeout(self.timeout))
@@ -175,7 +175,7 @@ class ClientTraffic:
             sent = cut
             self.send(client)
             # Some serve nobody else until the rest has come.
-            self.settle(PIECE)
+            self.synchronise(PIECE)
         client.unsent += text[sent:]
         if len(client.unsent) > CHUNK:
             self.send(client)
@@ -203,7 +203,7 @@ class ClientTraffic:
             self.hear()
             if not self.judge.is_answered(client.conn):
                 # No reply shows that the target has read it.
-                self.settle()
+                self.synchronise()
                 self.hear()
 
     # ------------------------------------------------------------ hearing
@@ -223,7 +223,7 @@ class ClientTraffic:
                 whole = False
         if self.judge.is_quiet(self.now()):
             return
-        self.settle()
+        self.synchronise()
         if self._attendant is not None:
             # Some servers have a thread for each client.
             self.poll(self._target.limits.grace)
@@ -234,7 +234,7 @@ class ClientTraffic:
                 silence = None
             else:
                 pause *= 2
-                is_served = self.settle()
+                is_served = self.synchronise()
                 if silence is None and (pause > PROMPT or not is_served):
                     silence = Awaiting(self._target, self.timeout)
             if wait.is_over if silence is None else silence.left <= 0:

@@ -15,14 +15,14 @@ class Waiting:
     """
 
     def __init__(self, timeout: float, time: Callable[[], float]) -> None:
-        self._patience = timeout
+        self._timeout = timeout
         self._time = time
         self._end = time() + MOST * timeout
         self.goes_on()
 
     def goes_on(self) -> None:
         """Record that something arrived."""
-        self._limit = min(self._time() + self._patience, self._end)
+        self._limit = min(self._time() + self._timeout, self._end)
 
     @property
     def is_over(self) -> bool:

@@ -343,7 +343,7 @@ class Suite:
             own = [item for item in items if _is_ours(item) and not self._alone(item)]
             own = [item for item in own if self.missing(item) is None]
             waiting = [item for item in own if self._waits(item)]
-            slow = [item for item in own if self._hastens(item)]
+            slow = [item for item in own if self._may_overlap(item)]
             self._overlapped = [self._overlap(waiting), self._overlap(slow, AT_ONCE)]
         return self._overlapped
 
@@ -351,10 +351,10 @@ class Suite:
         tests = [(item.nodeid, item.function, _arguments(item)) for item in items]
         return Overlapped(tests, self.target, at_once)
 
-    def _hastens(self, item: pytest.Item) -> bool:
+    def _may_overlap(self, item: pytest.Item) -> bool:
         """Return whether a test may go on while another waits for replies of a slow target."""
-        hastens = self._is_slow and not (self.target.clock.movable or self._distributed)
-        return hastens and not (self._waits(item) or needs(item, "exploration"))
+        overlaps = self._is_slow and not (self.target.clock.movable or self._distributed)
+        return overlaps and not (self._waits(item) or needs(item, "exploration"))
 
     def _waits(self, item: pytest.Item) -> TypeGuard[pytest.Function]:
         # A process without tests need not start a server to know.

@@ -127,7 +127,7 @@ class ReplyComparison:
             return False
         if _COUNTER.fullmatch(mine):
             if key == b"cmd-list-tube-used":
-                # The suite itself sends this, to see whether the target has settled.
+                # The suite itself sends this, to synchronise with the target.
                 return True
             if not _has_old_counters(document):
                 return False

@@ -58,7 +58,7 @@ class TargetClock(Protocol):
         """
         ...
 
-    def settle(self, seconds: float = math.inf) -> bool:
+    def synchronise(self, seconds: float = math.inf) -> bool:
         """Return when the target has done what it was sent before, or so many seconds are over.
 
         Return False if it hangs.
@@ -84,7 +84,7 @@ class RealClock:
     def move(self, seconds: float) -> bool:
         raise AssertionError("a real clock cannot be moved")
 
-    def settle(self, seconds: float = math.inf) -> bool:
+    def synchronise(self, seconds: float = math.inf) -> bool:
         return True
 
 
@@ -98,7 +98,7 @@ class Attendant:
         self._control: Transport | None = None
         self._reader = ReplyReader()
         self._owed = self._hung = 0
-        self._limit = self._patience = 0.0
+        self._limit = self._timeout = 0.0
         self._line = b""
 
     def watch(self, address: Address, limit: float, asked: bytes) -> None:
@@ -108,12 +108,12 @@ class Attendant:
         """
         self.close()
         self._limit = limit
-        self._patience = self._usual_patience()
+        self._timeout = self._usual_timeout()
         self._line = asked + CRLF
         self._reader, self._owed = ReplyReader(), 0
         self._control = Transport(connect(address, limit))
 
-    def settle(self, seconds: float = math.inf) -> bool:
+    def synchronise(self, seconds: float = math.inf) -> bool:
         """Return when the server has done what it was sent before, if it does that in turn.
 
         Each reply may take so many seconds. Return False if it hangs: then it need not be waited
@@ -122,19 +122,19 @@ class Attendant:
         late = watch().overslept()
         try:
             for _ in range(self.ROUND_TRIPS):
-                self._go_back_and_forth(min(seconds, self._patience))
+                self._go_back_and_forth(min(seconds, self._timeout))
         except TimeoutError:
-            if seconds >= self._patience:
+            if seconds >= self._timeout:
                 late = watch().overslept() - late
-                self._hung += self._patience == self._limit and SEEN * late < self._limit
-                self._patience = max(self._patience / _FEWER, _LEAST)
+                self._hung += self._timeout == self._limit and SEEN * late < self._limit
+                self._timeout = max(self._timeout / _FEWER, _LEAST)
             return False
         except (OSError, EOFError, ProtocolError):
             return True
-        self._patience = self._usual_patience()
+        self._timeout = self._usual_timeout()
         return True
 
-    def _usual_patience(self) -> float:
+    def _usual_timeout(self) -> float:
         return self._limit if self._hung < _OFTEN else self._limit / _FEWER
 
     def _go_back_and_forth(self, seconds: float) -> None:
@@ -165,7 +165,7 @@ class ControlledClock(Attendant):
     @contextlib.contextmanager
     def standing_still(self) -> Iterator[None]:
         """Let the clock show the same time until it is moved; it shows whole milliseconds."""
-        self.settle()
+        self.synchronise()
         self._set_step(0)
         try:
             yield
@@ -237,14 +237,14 @@ class FakeClock(ControlledClock):
     def move(self, seconds: float) -> bool:
         self._now += round(seconds * 1e9)
         self._write()
-        return self.settle()
+        return self.synchronise()
 
-    def settle(self, seconds: float = math.inf) -> bool:
+    def synchronise(self, seconds: float = math.inf) -> bool:
         """Do as any attendant, and then wait until the server sleeps.
 
         Some servers handle all requests that arrive meanwhile before they look at their clock.
         """
-        is_alive = super().settle(seconds)
+        is_alive = super().synchronise(seconds)
         # One that spins is not waited for again and again.
         if is_alive and self._restless < _OFTEN:
             end = time.monotonic() + _REST

@@ -99,16 +99,16 @@ class _Probe:
 
         Some programs read one clock for delays, and another for timeouts.
         """
-        self._clock.settle()
+        self._clock.synchronise()
         must(self._clients.reserve() == job, DOES_NOT_FOLLOW)
         seconds = 3600
         self._clients.waiting.send(b"reserve-with-timeout 3600\r\n")
-        self._clock.settle()
+        self._clock.synchronise()
         if self._clients.says(_EARLY):
             # It does not know that; but the job times out.
             seconds = 7200
             self._clients.waiting.send(b"reserve\r\n")
-            self._clock.settle()
+            self._clock.synchronise()
         self._clock.move(seconds - _AHEAD)
         must(not self._clients.says(_EARLY), DOES_NOT_FOLLOW)
         self._clock.move(_AHEAD + _BEYOND)

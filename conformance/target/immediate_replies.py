@@ -52,7 +52,7 @@ def late_instants(address: Address, limit: float, traits: Traits, pause: float) 
         except UnsafeClock as doubt:
             late.append(str(doubt))
             if expect in pauses:
-                # The other pause would be waited for in vain, too.
+                # The other pause would time out, too.
                 break
     return late
 

@@ -38,7 +38,7 @@ _FLAGS, _PF_EXITING = 6, 0x4
 """The field after the name in /proc/PID/stat, and its bit, that show that a process exits."""
 _SAID, _REPORT = 2000, 2**14
 """Bytes of what a server has printed that are shown, and among which a report is looked for."""
-_NEWS = 1_000_000
+_UNREAD = 1_000_000
 """Bytes of what a server prints that are looked at at a time."""
 _LOOK = 0.1
 """Seconds after which it is looked again whether a server has ended that does not answer."""
@@ -243,14 +243,14 @@ class Launched:
         fatal = [report.text for report in reports(said)] if said.endswith(ABORTING) else []
         return fatal[-1][:_SAID] if fatal else said[-_SAID:].strip()
 
-    def news(self) -> str:
+    def new_output(self) -> str:
         """Return what the server has printed since this was asked last, neutralised."""
         new = self._printed(self._heard)
         self._heard += len(new)
         return printable(new.decode(errors="replace"))
 
     def _printed(self, begun: int) -> bytes:
-        return os.pread(self._output.fileno(), _NEWS, begun)
+        return os.pread(self._output.fileno(), _UNREAD, begun)
 
     @property
     def is_exiting(self) -> bool:

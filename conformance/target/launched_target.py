@@ -339,10 +339,10 @@ class LaunchedTarget(Target):
     def _end(self) -> None:
         """End the server; some say only then what they have seen, such as leaks."""
         self._server.end(self._server is self._hanging)
-        self._unread += self._server.news()
+        self._unread += self._server.new_output()
 
     def reported(self) -> list[SanitizerReport]:
-        printed, self._unread = self._unread + self._server.news(), ""
+        printed, self._unread = self._unread + self._server.new_output(), ""
         found = [r for r in reports(printed) if r.kind not in self.reported_kinds]
         kinds = {report.kind: report for report in reversed(found)}
         # In place, as servers of one test share it.

@@ -42,7 +42,7 @@ WRONG = {
     "an unknown command": b"bogus\r\n",
     "a line that is too long": b"peek " + b"1" * 400 + b"\r\n",
 }
-"""What gets errors, by what it is called."""
+"""Requests that get errors, by their names in messages."""
 MISSING = 2**63 - 1
 """The id of no job."""
 NAME = "n" * 190

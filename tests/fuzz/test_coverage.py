@@ -160,7 +160,7 @@ def test_an_edge_is_news_once_until_scouts_have_confirmed_it(tmp_path: Path) -> 
         for _ in range(2):
             for step in makes_up(session, Random(1)):
                 session.take(step)
-            told.append(grey.has_news())
+            told.append(grey.has_found_new())
         session.abandon()
     grey.close()
     assert told == [True, False]

@@ -371,7 +371,7 @@ def test_any_engine_can_drive_it() -> None:
 
 def test_forms_of_lines_that_have_shown_what_is_wrong() -> None:
     known = Suppression()
-    assert known.news([b"peek 1", b"peek 1x", b"peek 0~", b"kick 1x", None]) == [
+    assert known.unknown([b"peek 1", b"peek 1x", b"peek 0~", b"kick 1x", None]) == [
         b"peek 1x",
         b"kick 1x",
     ]

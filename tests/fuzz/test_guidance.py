@@ -61,9 +61,9 @@ def test_what_is_not_reached_again_flickers_in_the_end() -> None:
     guidance = Guidance()
     timer, real = marked([3]), marked([4])
     for _ in range(3):
-        assert guidance.news(timer | real) == timer | real
-        guidance.doubt(timer)
-    assert guidance.news(timer | real) == real
+        assert guidance.new_edges(timer | real) == timer | real
+        guidance.note_missing(timer)
+    assert guidance.new_edges(timer | real) == real
     guidance.keep(CorpusEntry(PROGRAM, timer | real))
     assert guidance.entries[0].reached == real
 
@@ -113,9 +113,9 @@ def test_entries_are_shared_by_a_folder_and_others_files_let_alone(tmp_path: Pat
     (tmp_path / "other.json").write_text("{", encoding="utf-8")
     entry = CorpusEntry(PROGRAM, marked([1]))
     mine.put(entry)
-    assert list(mine.news()) == []
-    assert list(yours.news()) == [entry]
-    assert list(yours.news()) == []
+    assert list(mine.new_entries()) == []
+    assert list(yours.new_entries()) == [entry]
+    assert list(yours.new_entries()) == []
 
 
 def test_turns_are_what_is_sent_in_one_go() -> None:

@@ -30,9 +30,9 @@ NEWS = (
 )
 
 
-def shown(news: tuple[ProgressUpdate, ...], history: CampaignHistory, seconds: float) -> str:
+def shown(updates: tuple[ProgressUpdate, ...], history: CampaignHistory, seconds: float) -> str:
     console = Console(file=io.StringIO(), width=100)
-    console.print(table(news, history, seconds))
+    console.print(table(updates, history, seconds))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -58,8 +58,8 @@ def test_edges_where_there_are_any() -> None:
 def test_a_history_keeps_so_much_and_what_was_new() -> None:
     history = CampaignHistory()
     for second in range(5000):
-        news = ProgressUpdate(0, Progress(second * 10), shapes=second // 1000)
-        history.note([news], float(second))
+        updates = ProgressUpdate(0, Progress(second * 10), shapes=second // 1000)
+        history.note([updates], float(second))
     assert len(history.moments) <= MOST
     assert history.moments[0].seconds == 0
     assert history.moments[-1].seconds > 4900

@@ -10,8 +10,8 @@ def test_an_id_that_is_told_is_not_guessed_though_its_job_is_gone() -> None:
     state = State(new_model(NEWEST))
     state.model.next_id = 15
     state.guessed = {15, 16}
-    for twin in state.meanings(16):
-        assert 16 not in twin.guessed
-        assert 15 in twin.guessed
-        assert len(twin.guessed) == 2
-        assert twin.model.next_id > max(twin.guessed)
+    for meant in state.meanings(16):
+        assert 16 not in meant.guessed
+        assert 15 in meant.guessed
+        assert len(meant.guessed) == 2
+        assert meant.model.next_id > max(meant.guessed)

@@ -201,7 +201,7 @@ def test_an_alarm_in_haste_is_judged_again() -> None:
 
 def test_where_nothing_is_open_no_state_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     oracle = _oracle()
-    oracle.hasty = True
+    oracle.optimistic = True
     monkeypatch.setattr(State, "saved", lambda _: pytest.fail("it was copied"))
     for job in (1, 2):
         ask(oracle, 1, PUT, INSERTED(job))

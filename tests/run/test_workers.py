@@ -10,7 +10,7 @@ import pytest
 
 STARTS_ONE = (
     "import os, signal; from conformance.run.workers import worker_processes;"
-    "pool, news = worker_processes(1);"
+    "pool, updates = worker_processes(1);"
     "print(pool.submit(os.getpid).result(), flush=True); signal.pause()"
 )
 

@@ -193,7 +193,7 @@ def test_the_clock_is_known_by_how_often_it_was_looked_at() -> None:
         first = clock.time()
         assert 0 < first < 0.1
         for _ in range(10):
-            clock.settle()
+            clock.synchronise()
         # Each of 30 round trips looks at least once.
         assert first + 30e-6 <= clock.time() < first + 0.01
         before = clock.time()

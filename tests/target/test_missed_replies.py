@@ -59,24 +59,24 @@ def attendant(server: Halting) -> Iterator[Attendant]:
     made.close()
 
 
-def _seconds_of(settle: Callable[[], bool]) -> float:
+def _seconds_of(synchronise: Callable[[], bool]) -> float:
     begun = time.monotonic()
-    assert not settle()
+    assert not synchronise()
     return time.monotonic() - begun
 
 
 def test_replies_that_were_missed_are_not_taken_for_later_ones(
     server: Halting, attendant: Attendant
 ) -> None:
-    assert attendant.settle()
+    assert attendant.synchronise()
     server.goes_on.clear()
     for _ in range(Attendant.ROUND_TRIPS):
-        assert not attendant.settle()
+        assert not attendant.synchronise()
     server.goes_on.set()
     # A busy machine may take longer than what is left of the timeout.
-    assert any(attendant.settle() for _ in range(TRIES))
+    assert any(attendant.synchronise() for _ in range(TRIES))
     server.goes_on.clear()
-    assert not attendant.settle()
+    assert not attendant.synchronise()
 
 
 def test_a_server_that_has_hung_often_is_waited_for_less(
@@ -86,14 +86,14 @@ def test_a_server_that_has_hung_often_is_waited_for_less(
     # On a busy machine, a wait may prove nothing.
     while len(waits) < TRIES and min(waits, default=LIMIT) >= LIMIT:
         server.goes_on.clear()
-        waits.append(_seconds_of(attendant.settle))
+        waits.append(_seconds_of(attendant.synchronise))
         server.goes_on.set()
-        assert any(attendant.settle() for _ in range(TRIES))
+        assert any(attendant.synchronise() for _ in range(TRIES))
     assert OFTEN < len(waits) < TRIES
 
 
 def test_who_waits_briefly_learns_nothing(server: Halting, attendant: Attendant) -> None:
     server.goes_on.clear()
-    brief = [_seconds_of(lambda: attendant.settle(BRIEF)) for _ in range(TRIES)]
+    brief = [_seconds_of(lambda: attendant.synchronise(BRIEF)) for _ in range(TRIES)]
     assert min(brief) < LIMIT
-    assert _seconds_of(attendant.settle) >= LIMIT
+    assert _seconds_of(attendant.synchronise) >= LIMIT

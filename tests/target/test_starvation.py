@@ -145,15 +145,15 @@ def _lasts(timeout: Timeout) -> float:
     return time.monotonic() - begun
 
 
-def test_patience_with_who_is_idle_ends() -> None:
+def test_a_timeout_beside_an_idle_target_ends() -> None:
     assert 0.3 <= _lasts(Timeout(_Told(lambda: 0.0), 0.3, 60.0)) < 30
 
 
-def test_patience_with_who_needs_the_cpu_does_not_end() -> None:
+def test_a_timeout_beside_a_target_that_needs_the_cpu_is_extended() -> None:
     assert _lasts(Timeout(_Told(time.monotonic), 0.3, 1.0)) >= 1.0
 
 
-def test_patience_where_only_the_load_is_told(
+def test_a_timeout_where_only_the_load_can_be_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(starvation, "_PROC", tmp_path)
