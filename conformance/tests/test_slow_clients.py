@@ -100,6 +100,25 @@ def test_a_client_that_reads_late_gets_all_replies(client: Connection) -> None:
 
 
 @requirement(
+    "protocol.body-opaque",
+    "Each job body is an opaque sequence of bytes. The server never inspects or modifies a job "
+    "body and always sends it back in its original form.",
+)
+@configured(max_job_size=HUGE)
+def test_a_client_that_reads_late_gets_all_of_a_body(
+    own_server: Target, client: Connection, other: Connection, clock: Timeline
+) -> None:
+    body = _swiftly(client, b"0123456789" * (HUGE // 10))
+    job = other.put(body)
+    with clock.unread(client):
+        peeked = client.send(f"peek {job}")
+        wait_for([client.transport], own_server.limits.reply)
+        other.synchronise()
+    peeked.expect_now(FOUND(job, body))
+    client.is_in_step()
+
+
+@requirement(
     "reserve.body",
     "This is a verbatim copy of the bytes that were originally sent to the server in the put "
     "command for this job.",

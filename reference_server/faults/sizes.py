@@ -310,6 +310,14 @@ class Mixes(RequestReader):
         return request
 
 
+@fault("protocol.body-opaque", "the end of a body of more than 4 MiB is lost")
+class LosesEnds(Model):
+    def _found(self, job: Job | None) -> Reply:
+        reply = super()._found(job)
+        body = reply.body or b""
+        return reply._replace(body=body[: 2**22].ljust(len(body), b"\0") or None)
+
+
 # ------------------------------------------------------------ from outside
 
 
