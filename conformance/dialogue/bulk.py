@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from conformance.dialogue.connection import Connection, command_of
 from conformance.target.target import Target
 from conformance.usual_answers import IN_STEP, usual_answer
-from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step
+from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step, TargetLost
 from reference_server.wire import CRLF, USING
 
 TRIES, SLOW = 5, 0.005
@@ -39,6 +39,7 @@ class Bulk:
         tubes = (f"{client.tube}-end", client.tube)
         self._client = client
         self._transport = client.transport
+        self._server = server
         self._seconds = server.limits.reply
         self._last = "".join(f"use {tube}\r\n" for tube in tubes).encode()
         self._end = b"".join(USING(tube).encode() for tube in tubes)
@@ -69,9 +70,14 @@ class Bulk:
         marked = None
         if len(data) + len(came) < MUCH:
             marked = self._client.passed(data, bytes(came))
+        expected = f"replies to {data.count(CRLF):,} lines, the first of which is {command}"
+        if ended and (outage := self._server.outage()) is not None:
+            lost = TargetLost(expected, outage, marked, command)
+            lost.owner = usual_answer(command, self._client.profile)
+            return lost
         kind = OutcomeKind.DISCONNECTED if ended else OutcomeKind.NO_REPLY
         deviation = Deviation(
-            f"replies to {data.count(CRLF):,} lines, the first of which is {command}",
+            expected,
             f"{observed}, after {len(came):,} bytes",
             marked,
             waited=0.0 if ended else self._seconds,

@@ -183,6 +183,27 @@ def test_a_deleted_job_stays_deleted(
 
 
 @requirement(
+    "persistence.delete",
+    "The delete command removes a job from the server entirely.",
+)
+@configured(binlog=True)
+def test_jobs_that_are_deleted_after_a_ttr_has_ended_stay_deleted(
+    own_server: Target, client: Connection, new_client: Connect, clock: Timeline
+) -> None:
+    expired = client.put_and_reserve(ttr=1)
+    clock.advance(1)
+    other = new_client()
+    other.comes_back(expired)
+    job = other.put(b"b")
+    other.delete(expired, "ready")
+    other.delete(job, "ready")
+    own_server.restart()
+    client = new_client()
+    for deleted in (expired, job):
+        client.peek(deleted).expect(NOT_FOUND)
+
+
+@requirement(
     "persistence.release-with-delay",
     "<delay> is an integer number of seconds to wait before putting the job in the ready "
     'queue. The job will be in the "delayed" state during this time.',

@@ -36,6 +36,12 @@ WRITTEN, SIZE, ROUND, WRITING_SECONDS = 36 * 2**20, 60_000, 20, 0.4
 With them the bytes of each job, those that are there at a time, and the CPU time for all.
 """
 
+SHORT, LONG = 800, 180
+"""Jobs that fill more than one of beanstalkd's files: short ones, and some of SIZE bytes.
+
+For the deletion of all short ones, it sets aside more room than a long one needs.
+"""
+
 
 @requirement(
     "persistence.kill",
@@ -128,6 +134,24 @@ def test_of_many_jobs_all_are_remembered_that_were_not_deleted(
     found = client.each([b"peek %d\r\n" % job for job in jobs])
     for job, body, asked in zip(jobs, bodies, found, strict=True):
         asked.expect(NOT_FOUND if job % 3 else FOUND(job, body))
+
+
+@requirement(
+    "persistence.many-jobs",
+    "Upon startup, beanstalkd will recover any binlog that is present in path",
+)
+@configured(binlog=True)
+def test_jobs_of_more_than_ten_megabytes_are_remembered(
+    own_server: Target, client: Connection, new_client: Connect
+) -> None:
+    bodies = [b"%d" % number for number in range(SHORT)] + [largest_body(own_server, SIZE)] * LONG
+    puts = [b"put 0 0 1000 %d\r\n%b\r\n" % (len(body), body) for body in bodies]
+    jobs = Bulk(client, own_server).put(puts)
+    own_server.restart()
+    client = new_client()
+    found = client.each([b"peek %d\r\n" % job for job in jobs])
+    for job, body, asked in zip(jobs, bodies, found, strict=True):
+        asked.expect(FOUND(job, body))
 
 
 @requirement(

@@ -169,6 +169,29 @@ class Compacts(Binlog):
         super().close()
 
 
+@fault("persistence.many-jobs", "of more than 10 MB, the last jobs are not written")
+class Full(Binlog):
+    size = 0
+
+    def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
+        written = []
+        for job in jobs:
+            self.size += len(job.body)
+            if self.size < 10_000_000:
+                written.append(job)
+        super().write(written, deleted, next_id)
+
+
+@fault("persistence.delete", "what is deleted after a TTR has ended comes back")
+class KeepsExpired(Binlog):
+    has_expired = False
+
+    def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
+        jobs = [*jobs]
+        self.has_expired |= any(job.timeouts for job in jobs)
+        super().write(jobs, () if self.has_expired else deleted, next_id)
+
+
 @fault("persistence.old-jobs", "where a megabyte of jobs was deleted, the binlog begins anew")
 class BeginsAnew(Binlog):
     """A job that is there then is kept only if it changes once more."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.dialogue.bulk import Bulk
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.scenario import Scenario
 from conformance.dialogue.schedule import Timeline
@@ -103,6 +104,19 @@ def test_a_target_that_ends_after_a_shortage_is_lost_by_that(
     error = run(passes, {"client": None}, server).error
     assert isinstance(error, TargetLost)
     assert (error.owner, error.de_facto) == (owner, exhausts)
+
+
+def test_a_target_that_many_commands_in_one_go_have_ended_is_lost_by_the_first(
+    server: BuiltIn,
+) -> None:
+    def loses(client: Connection) -> None:
+        bulk = Bulk(client, server)
+        server.call(server._server.close)
+        bulk.put([b"put 0 0 60 1\r\na\r\n"] * 1000)
+
+    error = run(loses, {"client": None}, server).error
+    assert isinstance(error, TargetLost)
+    assert (error.owner, error.step.command) == ("put.inserted", "put")
 
 
 def test_what_has_happened_since_the_last_reply_is_suspected_of_a_loss(server: BuiltIn) -> None:
