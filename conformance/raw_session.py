@@ -136,7 +136,7 @@ class RawSession:
                     self._at = number + 1
                     return end.join(lines)
         if lines and sum(len(line) + 1 for line in lines) == size:
-            # The empty line behind YAML is often lost.
+            # The empty line after YAML is often lost.
             self._at += len(lines)
             return b"\n".join([*lines, b""])
         return None

@@ -74,7 +74,7 @@ class PackedEntries(Sequence[Entry]):
 
 @dataclass
 class Recorded:
-    """A conversation that is only looked at."""
+    """A conversation that is only read."""
 
     entries: PackedEntries = field(default_factory=PackedEntries)
     begins: Counters | None = None

@@ -167,7 +167,7 @@ class Fuzzer:
         self._sees(found.transcript)
         command = next(self._campaign.commands(filter(None, [line])), None)
         if command is not None:
-            # Others like it need not be looked at.
+            # Others like it need not be judged.
             self._pool.known.learn([command])
         first = self._keep_unreduced(found.transcript)
         return Sighting(found, self._campaign.starved, command, first)

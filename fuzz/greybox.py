@@ -119,7 +119,7 @@ class GreyBox:
         self._judged |= reached
 
     def second_gear(self, session: Session, chance: Random) -> Iterator[Step]:
-        """Yield a program of the second gear, behind one that is kept, perhaps."""
+        """Yield a program of the second gear, perhaps after one that is kept."""
         if self.guidance.entries and chance.random() < _BEHIND:
             one, other = (self.guidance.pick(chance) for _ in range(2))
             varied = self._vary(one.program, other.program)

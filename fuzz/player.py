@@ -73,7 +73,7 @@ class ProgramAuthor:
             free = [number for number in CLIENTS if self._stage.may_ask(number)]
             if self._times.waits and (kind < WAITS or not (free or kind < 0.5)):
                 commands -= 1
-                # Odd times, so that few delays end together: which is first, then, is left open.
+                # Odd times, so that few delays end together: which is first, then, is unspecified.
                 yield Wait(chance.choice(self._times.waits) + chance.randrange(1000) / 1000)
                 continue
             if kind < WAITS + 0.015 or not free:

@@ -137,10 +137,10 @@ class Recital:
 
         A target that chooses otherwise, as it may, is not asked for the rest of them.
         """
-        unlike = self._unlike(programs)
-        return None if unlike is None else self._judge(unlike)
+        differing = self._differing(programs)
+        return None if differing is None else self._judge(differing)
 
-    def _unlike(self, programs: Sequence[Segment]) -> Sequence[Turn] | None:
+    def _differing(self, programs: Sequence[Segment]) -> Sequence[Turn] | None:
         """Return the turns of a program up to one that comes out otherwise; None if none does."""
         with contextlib.closing(TourPlayer(self._target, ReplyComparison(alone=True))) as player:
             for program in programs:

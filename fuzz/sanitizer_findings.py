@@ -58,7 +58,7 @@ class Reports:
                 raise OutOfTime
             return kind in self._printed(fewer)
 
-        # What is sent behind it is not needed, which is known soon.
+        # Nothing after it is needed: the report is printed soon.
         ends = range(len(program))
         with contextlib.suppress(OutOfTime):
             program = program[: bisect_left(ends, True, key=lambda end: shows(program[:end]))]

@@ -1,4 +1,4 @@
-"""Known bugs of the target, which the fuzzer avoids to find the bugs behind them."""
+"""Known bugs of the target, which the fuzzer avoids to find the bugs that they hide."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Variation:
         return steps[:MOST]
 
     def volley(self) -> list[Step]:
-        """Return hostile lines one by one, behind a job that some of them are about."""
+        """Return hostile lines one by one, after a job that some of them are about."""
         lines = (self._any_command() for _ in range(_VOLLEY))
         return [
             Ask(1, b"put 0 0 120 1\r\na\r\n", tag=0),

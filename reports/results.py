@@ -308,13 +308,13 @@ class VitalsRecord(_Data):
 
 
 class WorldRecord(_Data):
-    """A small world, and how much of it was looked at."""
+    """A small world, and how much of it was explored."""
 
     name: Text
     states: Count
     transitions: Count
     taken: Count
-    """Transitions that were taken on the target, with all of the state looked at behind them."""
+    """Transitions that were taken on the target, with all of the state compared after each."""
     commands: dict[Text, Text]
     """For each command a character a state: 1 if all of its transitions there were taken, 0 if not,
     ! if one deviates; a blank where it has none."""
@@ -399,7 +399,7 @@ class Results(_Data):
     labels: dict[Text, Text] = {}
     """More about the run: os, platform, hostname, commit, and labels of the user."""
     worlds: list[WorldRecord] = []
-    """The small worlds that were looked at."""
+    """The small worlds that were explored."""
     crashes: Crashes | None = None
     """None unless the target was crashed."""
     source: SourceCoverage | None = None

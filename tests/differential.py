@@ -225,7 +225,7 @@ class Differential:
         count = random.choice((1, 1, 1, 2, 3, 8, 20))
         careful = any(line.rest and line.waiting for line in self._clients if line is not client)
         if careful:
-            # A wake-up would let two clients run on at once, in an order that is left open.
+            # A wake-up would let two clients run on at once, in an unspecified order.
             if client.unsent or client.waiting:
                 return 0
             count = 1

@@ -9,6 +9,6 @@ says. ``judging`` plays one case, ``campaign`` all of them, several drivers at a
 ``program_search`` looks for one that shows what no directed case explains (``program_features``),
 and shrinks it.
 
-The roles are those of an in-process fake of a peer, scripted by data: the same idea is behind
+The roles are those of an in-process fake of a peer, scripted by data: the same idea underlies
 Autobahn's fuzzing server for WebSocket clients.
 """

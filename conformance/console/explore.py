@@ -73,7 +73,7 @@ class Explored(NamedTuple):
 
     world: str
     seen: WorldSeen | None = None
-    """The part of it that was looked at; None if it cannot be explored."""
+    """The part of it that was explored; None if it cannot be explored."""
     seconds: float = 0.0
     test: Test | None = None
     target: TargetRecord | None = None

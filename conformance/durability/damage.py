@@ -24,7 +24,7 @@ _VERSIONS = 256
 _CUT = 16
 """Bytes between two places at which a file is cut off."""
 _BEHIND = 64
-"""Bytes behind the last that is not zero that are damaged, too."""
+"""Bytes after the last that is not zero that are damaged, too."""
 
 
 class Damage(NamedTuple):
@@ -57,7 +57,7 @@ def other_files(files: Files) -> Iterator[Damage]:
         others = {p: c for p, c in files.items() if p != path}
         yield Damage(others, f"no {path}")
         longer = content.written(content.size, b"\xff" * BLOCK)
-        yield Damage({**files, path: longer}, f"{BLOCK} bytes of 255 behind {path}")
+        yield Damage({**files, path: longer}, f"{BLOCK} bytes of 255 after {path}")
         for number, foreign in enumerate(_FOREIGN):
             other = {**files, path: Content.of(foreign)}
             yield Damage(other, f"a foreign file in place of {path} ({number})")

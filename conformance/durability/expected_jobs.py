@@ -18,7 +18,7 @@ COUNTS = ("reserves", "timeouts", "releases", "buries", "kicks")
 
 
 class JobView(NamedTuple):
-    """A job as it is behind a restart: then nobody holds it any more.
+    """A job as it is after a restart: then nobody holds it any more.
 
     ``due``: when its delay ends, in seconds since 1970; ``by``: the command that changed it last.
     """

@@ -101,7 +101,7 @@ def _of_job(
     there = [view for view in views if view is not None]
     if found is None:
         if len(there) == len(views):
-            # What must be there at least: the commands behind it may have had no effect.
+            # What must be there at least: the commands after it may have had no effect.
             yield _missing(name, there[0])
         return
     if not there:

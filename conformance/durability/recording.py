@@ -273,7 +273,7 @@ def read(kept: RecordingFiles, scene: CrashScene, profile: Profile, loss: float)
 
 
 def _coalesced(operations: list[Timed]) -> list[Timed]:
-    """Return them in order; zeros that are written one behind the other are one write."""
+    """Return them in order; adjacent writes of zeros are one write."""
     runs: list[list[Timed]] = []
     for one in sorted(operations, key=lambda timed: timed.time):
         if runs and _go_on(runs[-1][-1].operation, one.operation):
@@ -284,7 +284,7 @@ def _coalesced(operations: list[Timed]) -> list[Timed]:
 
 
 def _go_on(last: Operation, this: Operation) -> bool:
-    """Return whether both write zeros, one behind the other."""
+    """Tell whether both write zeros, one after the other."""
     return (
         isinstance(last, Write)
         and isinstance(this, Write)

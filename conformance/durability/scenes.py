@@ -36,7 +36,7 @@ class Pause(NamedTuple):
 
 Step = Say | Pause
 DELAY = 1_000_000
-"""Seconds of a delay that does not end while a state is looked at."""
+"""Seconds of a delay that does not end while a state is inspected."""
 TTR = 100_000
 LARGEST = 2**16
 """Bytes of a body: longer ones show nothing else."""

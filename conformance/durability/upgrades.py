@@ -29,7 +29,7 @@ class LeftFiles(NamedTuple):
 
     @classmethod
     def of(cls, files: Files, said: Iterable[tuple[int, Say]]) -> LeftFiles:
-        """Return the files behind these commands, each with the id of the job that it has put."""
+        """Return the files after these commands, each with the id of the job that it has put."""
         return cls(files, {id: shown(step.body or b"") for id, step in said if step.job})
 
     @classmethod

@@ -20,7 +20,7 @@ from conformance.transcript import RESTARTS, Entry, Transcript
 from conformance.verdict import Inconclusive
 from reference_server.profiles import NEWEST, Profile
 
-Level = Literal["must", "de-facto", "left open"]
+Level = Literal["must", "de-facto", "unspecified"]
 EXPLAINED = 2000
 """Messages of a transcript beyond which no reply is explained."""
 KEEPS = "it is about what a server keeps when it is started again"
@@ -160,8 +160,8 @@ def found(violation: Violation, diagnosis: Diagnosis, conclusive: bool) -> Findi
     """
     level: Level = "must"
     if diagnosis.de_facto and not conclusive:
-        level = "left open" if diagnosis.is_loosened else "de-facto"
+        level = "unspecified" if diagnosis.is_loosened else "de-facto"
     if level == "de-facto" and all(name.startswith("quirk.") for name in diagnosis.requirements):
-        level = "left open"
+        level = "unspecified"
     about = "" if conclusive else diagnosis.about
     return Finding(violation.mark, diagnosis.expected, diagnosis.observed, level, about)

@@ -41,7 +41,7 @@ FOR_EVER = 2**63
 MAX_STATES = 64
 """States after a reply beyond which the oracle gives up."""
 MAX_TRANSITIONS = 2000
-"""Transitions looked at for one reply beyond which the oracle gives up."""
+"""Transitions tried for one reply, beyond which the oracle gives up."""
 _KEPT = 64
 """Items of a client beyond which those that are done are forgotten."""
 
@@ -80,7 +80,7 @@ class Oracle(Transitions):
         self.states = [self._first_state()]
         """The states that the target may be in."""
         self.model = self.states[0].model
-        """One of the states that the target may be in, to be looked at only."""
+        """One of the states that the target may be in, to be read only."""
         self._expected: list[str] = []
         self._observed = ""
         self._agreeing: list[Reply] = []
@@ -147,7 +147,7 @@ class Oracle(Transitions):
         )
 
     def unread(self, conn: int) -> int:
-        """Return how many bytes a client has sent behind what is handled."""
+        """Return how many bytes of a client are not handled yet."""
         client = self.clients[conn]
         done = min(state.done[conn] for state in self.states)
         return client.sent - client.items[done].begin if done < len(client.items) else 0
@@ -313,7 +313,7 @@ class Oracle(Transitions):
             if neutral:
                 alarms, conns = [], neutral[:1]
             elif not conns:
-                # A timer that need not have fired yet is looked at later, if it matters.
+                # A timer that need not have fired yet is considered later, if it matters.
                 ordered = [a for a in alarms if not self._may_be_lost(state, a)]
                 alarms = ordered[:1] if self._must_fire(state, ordered, now) else []
                 if not alarms:

@@ -182,9 +182,11 @@ def _is_alike(mine: bytes, theirs: bytes, alone: bool, fresh: bool) -> bool:
     expected, actual = mine.split(b"\n"), theirs.split(b"\n")
     if len(expected) != len(actual):
         return False
-    unlike = [pair for pair in zip(expected, actual, strict=True) if pair[0] != pair[1]]
+    different = [pair for pair in zip(expected, actual, strict=True) if pair[0] != pair[1]]
     try:
-        few, others = (yamlish.dictionary(b"\n".join(lines)) for lines in zip(*unlike, strict=True))
+        few, others = (
+            yamlish.dictionary(b"\n".join(lines)) for lines in zip(*different, strict=True)
+        )
     except ValueError:
         return False
     return _other(few, others, alone, fresh) is None

@@ -193,7 +193,7 @@ class Transitions:
         """Tell whether a timer must have fired before what was sent at ``at`` is handled."""
         if not ordered or self._fires_at(ordered[0]) + self.lateness >= at:
             return False
-        # What a client sends in one go may be handled before its own timers are looked at.
+        # What a client sends in one go may be handled before its own timers are checked.
         client = self.clients.get(state.model.holder(ordered[0]) or 0)
         return client is None or client.attended <= at
 
@@ -219,7 +219,7 @@ class Transitions:
         # The end of a pause gives away jobs, where any of equal priority may be next.
         only &= self.optimistic and self.profile.first_in_first_out
         due, at = alarm[0], self._fires_at(alarm)
-        # Just behind the start of a jump, it may have fired before. And a client that gets a job
+        # Just after the start of a jump, it may have fired before. And a client that gets a job
         # now may have held it since the timer was due.
         before = any(start < due <= min(start + EARLY, end) for start, end in self._jumps)
         before |= at > due + EARLY and waiting(state.model) > 0
@@ -323,7 +323,7 @@ class Transitions:
         This is a hint: other choices are noticed when the model asks.
         """
         if isinstance(event, Close):
-            # Which of its jobs is ready first is left open.
+            # Which of its jobs is ready first is unspecified.
             return waiting(model) > 0
         if is_open(model, event):
             return True

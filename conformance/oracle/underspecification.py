@@ -161,7 +161,7 @@ def _has_one_meaning(line: bytes, profile: Profile) -> bool:
         return False
     decided = all(map(_is_decided, kinds, arguments))
     if kinds == "c":
-        # Where one number is read as C does, what is behind it may not be looked at.
+        # Where one number is read as C does, the rest may not be checked.
         decided &= len(arguments) == 1
     if word == b"quit":
         return not arguments
@@ -327,7 +327,7 @@ class Lines(RequestReader):
 
     @property
     def shape(self) -> object:
-        """Return the kinds of requests, and whether there is something behind them."""
+        """Return the kinds of requests, and whether something follows them."""
         return [type(request) for request in self.requests], self.is_complete
 
     def parse(self, line: bytes) -> Request:

@@ -28,7 +28,7 @@ _TIMERS = re.compile(
     rb"|reserve-with-timeout) +([0-9]+)"
 )
 _BEYOND, _MARGIN = 0.1, 0.5
-"""Seconds behind the end of a timer, and before the end of a job's time to run."""
+"""Seconds after the end of a timer, and before the end of a job's time to run."""
 
 
 def are_unknown(entries: Sequence[Entry]) -> bool:

@@ -77,6 +77,6 @@ def traced(recording: PreparedTranscript, profile: Profile) -> tuple[Course, Use
 
 
 def _own_names(cls: type, base: type) -> set[str]:
-    """Return the names that a class, or one between it and its base, has for itself."""
+    """Return the names that a class, or one between it and its base, defines."""
     added = [between for between in cls.__mro__ if between not in base.__mro__]
     return {name for between in added for name in vars(between)}

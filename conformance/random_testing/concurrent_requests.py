@@ -56,7 +56,7 @@ class Requests:
         while len(burst) < (1 if self.tidy else length):
             burst.append(self._command(client))
             if burst[-1][1].verb == WAITS and not self.waits_on:
-                # What is sent while it waits need not be read, nor its end be seen behind that.
+                # What is sent while it waits need not be read, nor its end noticed after that.
                 break
         return burst
 
@@ -88,7 +88,7 @@ class Requests:
         """Return a put of a job with a body of its own."""
         pri, delay = self._pick(PRIORITIES), 0
         if self.chance.random() < 0.05 and "delayed" in self.profile.deletes:
-            # No two delays end together: which is first, then, is left open.
+            # No two delays end together: which is first, then, is unspecified.
             delay = LONG + 60 * self.now()
         # No two bodies are the same.
         more = self._pick([n for n in (0, 1, 100, 3000) if self.target.takes(NAME + n)])

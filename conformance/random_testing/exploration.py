@@ -65,7 +65,7 @@ class Exploration:
     health: list[str] = field(default_factory=list)
     """Resources that the target used more and more of: reported, and no verdict."""
     worlds: list[WorldRecord] = field(default_factory=list)
-    """The small worlds that were looked at."""
+    """The small worlds that were explored."""
     plain: bool = False
     """Lines that the text leaves open are not sent, and counters are not compared."""
     left_out: int = 0

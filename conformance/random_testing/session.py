@@ -207,7 +207,7 @@ class Session:
         if model.is_waiting(conn):
             client.behind += len(text)
             if client.behind > self._limits.behind or not self._profile.half_close:
-                # A command behind a reserve that waits is answered in the end, or left open.
+                # A command after a reserve that waits is answered in the end, or unspecified.
                 return
         else:
             client.behind = 0
@@ -314,7 +314,7 @@ class Session:
     def _pass(self, due: int) -> None:
         """Move the clock past a timer that falls due, and far enough that it must have fired."""
         # The target's clock goes on a little while it comes to a burst. A timer that has not fired
-        # here would do so behind the next move, and the job that it gives away is held since then.
+        # here would do so after the next move, and the job that it gives away is held since then.
         self._move(due + EARLY)
         self._move(self.now() + self._margin)
         # Unless its client is idle.
@@ -342,7 +342,7 @@ class Session:
     def finish(self, look: bool = True) -> None:
         """End all clients, delete all jobs, and see that nothing is left.
 
-        ``look``: statistics are looked at, too.
+        ``look``: statistics are compared, too.
         """
         self.flush()
         for number in list(self._traffic.clients):

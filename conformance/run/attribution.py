@@ -257,6 +257,6 @@ def _explanation(
     if _key(test, blame) in explained:
         return explained[_key(test, blame)]
     if blame.step.kind is OutcomeKind.NO_REPLY and IN_STEP in broken:
-        # It may have been sent behind something else.
+        # It may have been sent after something else.
         return IN_STEP
     return blame.suspects[0] if len(blame.suspects) == 1 else ""

@@ -78,7 +78,7 @@ def takes_long(test: str) -> bool:
 def spread(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Return tests so that those that take long come last, the longest first.
 
-    A short one is behind each, if there are any: a process begins a test when it knows the next.
+    A short one follows each, if there are any: a process begins a test when it knows the next.
     """
     long = [item for item in items if takes_long(item.nodeid)]
     long.sort(key=lambda item: not item.nodeid.endswith(_LONG))

@@ -198,7 +198,7 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         and isinstance(outcome.error, Deviation)
         and not scenario.target.traits.pipelines
     ):
-        # What is sent behind another command may have been dropped.
+        # What is sent after another command may have been dropped.
         outcome.error.suspects = (IN_STEP, *outcome.error.suspects)
     if isinstance(outcome.error, TargetLost):
         if isinstance(exploration := arguments.get("exploration"), Exploration):

@@ -1,7 +1,7 @@
 """Small worlds: every transition of the model that few clients, tubes and jobs can make.
 
 A directed test sees what its author thought of, and a random conversation what it happens to ask.
-For a state machine of finite size, a tour of all transitions that looks at the whole state behind
+For a state machine of finite size, a tour of all transitions that compares the whole state after
 each of them finds every wrong reply and every wrong next state within that size (transition tours
 and the W-method: Chow, 1978; Lee and Yannakakis, 1996). Bugs that need more than a few clients and
 jobs to show are rare (the small-scope hypothesis: Jackson, 2006).
@@ -12,7 +12,7 @@ Worlds
     a world breadth-first on the model, never on a target, so that each state has a shortest path.
 
 Tours at wire speed
-    A `tour` takes all transitions, and behind each asks for statistics, lists and queues. It is
+    A `tour` takes all transitions, and after each queries statistics, lists and queues. It is
     played on the model first, and written down with all replies (`recorded_tour`); those of a run
     are shipped (`shipped_tours`) in a compact form (`packing`). A `player` sends what was written
     down, and a `comparison` compares the replies, except ids, earlier counts, the clock and the

@@ -105,11 +105,13 @@ class ReplyComparison:
         if len(expected) != len(actual):
             return self._is_same(mine, theirs)
         pairs = zip(expected, actual, strict=True)
-        unlike = [pair for pair in pairs if pair[0] != pair[1] and pair not in self._alike]
-        others = {line: other for line, other in unlike if not self._may_differ(mine, line, other)}
+        different = [pair for pair in pairs if pair[0] != pair[1] and pair not in self._alike]
+        others = {
+            line: other for line, other in different if not self._may_differ(mine, line, other)
+        }
         if not others:
             return True
-        adopted = dict(unlike)
+        adopted = dict(different)
         body = b"\n".join(line if line in others else adopted.get(line, line) for line in expected)
         if not self._is_same(body, theirs):
             return False

@@ -39,7 +39,7 @@ _FLAGS, _PF_EXITING = 6, 0x4
 _SAID, _REPORT = 2000, 2**14
 """Bytes of what a server has printed that are shown, and among which a report is looked for."""
 _UNREAD = 1_000_000
-"""Bytes of what a server prints that are looked at at a time."""
+"""Bytes of the server's output that are read at a time."""
 _LOOK = 0.1
 """Seconds after which it is looked again whether a server has ended that does not answer."""
 _EXIT, _LAST_WORDS = 0.8, 2.0
@@ -236,7 +236,7 @@ class Launched:
         """Return the last that the server printed, escape sequences neutralised.
 
         Nothing of the first ``since`` bytes. Of a sanitizer's report that has ended it, the
-        beginning: behind that come only tables.
+        beginning: only tables follow.
         """
         self._output.seek(max(self.printed - _REPORT, since))
         said = printable(self._output.read().decode(errors="replace").strip())

@@ -21,7 +21,7 @@ _HEAD = re.compile(
     r"|(?:panic|fatal error): .*"
 )
 _LONG = re.compile(r"Sanitizer: |DATA RACE")
-"""The rest behind such a line, up to the line that ends the report."""
+"""The rest after such a line, up to the line that ends the report."""
 _OVER = re.compile(r"SUMMARY: |=+$")
 _FOLLOWS = re.compile(r"\s|#\d|goroutine |(?:\S+:\d+: )?note: |stack backtrace:|\S+\(.*\)$")
 _FRAME = re.compile(r"^ *#\d+ (?:0x[0-9a-f]+ )?(?:in )?([^\s(]+)|^ +(\S+)\(.*\)$", re.MULTILINE)
@@ -86,7 +86,7 @@ def _form(text: str) -> str:
 def last_words(printed: str) -> str:
     """Return why a server that has crashed says it did, in the same words each time.
 
-    That is the last line about an error, and the place or the message behind it; empty if it has
+    That is the last line about an error, and the place or the message after it; empty if it has
     said nothing.
     """
     lines = printed.splitlines()
@@ -119,7 +119,7 @@ def reports(printed: str) -> Iterator[SanitizerReport]:
 
 def _end(lines: Sequence[str], start: int, head: str) -> int:
     """Return the number of the first line after this report."""
-    # The message of a panic may be on the line behind.
+    # The message of a panic may be on the next line.
     start += head.endswith(":")
     for number in range(start, len(lines)):
         if _HEAD.search(lines[number]):

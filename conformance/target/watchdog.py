@@ -24,7 +24,7 @@ ENDINGS = [one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "S
 _NAME = "BEANSTALK_CONFORMANCE_LAUNCH"
 _TRIES = 100
 _START = 19
-"""The place of the start in a process's stat, counted from behind its name."""
+"""The place of the start in a process's stat, counted from the end of its name."""
 _run = secrets.token_hex(8)
 _numbers = itertools.count(1)
 

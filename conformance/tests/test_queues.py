@@ -44,7 +44,7 @@ SOME = 100
 SECONDS = 0.6
 """Seconds that one test may take with a slow target."""
 PART = 200
-"""Commands after which the time is looked at."""
+"""Commands after which the time is checked."""
 
 KINDS = (
     (

@@ -16,7 +16,7 @@ UNKNOWN = Role("error.unknown-command")
 PEEKS, SIZE = 110, 60_000
 """Replies that are more than a target can send to who does not read, and the size of each."""
 LINES = 500
-"""Long lines that wait behind them, more than a target may want to read before."""
+"""Long lines that follow them, more than a target may want to read before."""
 
 
 @requirement(

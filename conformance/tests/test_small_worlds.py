@@ -1,4 +1,4 @@
-"""Any transition of small worlds: each is taken, and all of the state is looked at behind it."""
+"""Any transition of small worlds: each is taken, and all of the state is compared after it."""
 
 from __future__ import annotations
 

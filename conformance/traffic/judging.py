@@ -42,7 +42,7 @@ FAILED = 4
 class Setup:
     """The settings of the judging process, as JSON on its command line.
 
-    ``port``: that of a server on this machine whose sockets are looked at; 0 if it is elsewhere.
+    ``port``: that of a server on this machine whose sockets are inspected; 0 if it is elsewhere.
     ``is_near``: no network is between the proxy and the server.
     """
 

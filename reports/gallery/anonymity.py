@@ -8,7 +8,7 @@ from reports.results import Results
 from reports.results import Test as Result
 
 _BEGIN = r"(?:(?<![\w/.:-])|(?<=\\x[0-9a-f]{2}))"
-"""The place where a path may begin: behind what is no part of one, also if that is escaped."""
+"""The place where a path may begin: after a character of no path, also if that is escaped."""
 _FOLDERS = re.compile(_BEGIN + r"/(?:[\w.+@~-]+/)+(?=[\w.+@~-])")
 """The folders of an absolute path, as in what compilers and interpreters call a place."""
 

@@ -269,9 +269,9 @@ def test_quit_with_more_behind_may_be_answered_in_many_ways(
 @pytest.mark.parametrize(
     ("line", "reply", "level"),
     [
-        ("kick 1x", "BAD_FORMAT", "left open"),
+        ("kick 1x", "BAD_FORMAT", "unspecified"),
         ("delete", "BAD_FORMAT", "de-facto: it breaks error.word-without-argument"),
-        ("delete 1\\t", "NOT_FOUND", "left open"),
+        ("delete 1\\t", "NOT_FOUND", "unspecified"),
         ("", "BAD_FORMAT", "de-facto: it breaks error.empty-line"),
         ("kick abc", "KICKED 0", "must"),
         ("stats x", "UNKNOWN_COMMAND", "must"),
@@ -288,12 +288,12 @@ def test_the_level_of_an_answer(tmp_path: Path, line: str, reply: str, level: st
 def test_old_texts_limit_no_time(tmp_path: Path, line: str) -> None:
     text = f"A > {line}\\r\\n\nA < NOT_FOUND\\r\\n\n"
     done = check_text(tmp_path, text, "--profile=1.10")
-    assert "LEVEL     left open" in done.stdout
+    assert "LEVEL     unspecified" in done.stdout
     assert done.returncode == 0
 
 
 @pytest.mark.parametrize(
-    ("odd", "level"), [("BAD_FORMAT", "must"), ("UNKNOWN_COMMAND", "must"), ("DELETED", "left")]
+    ("odd", "level"), [("BAD_FORMAT", "must"), ("UNKNOWN_COMMAND", "must"), ("DELETED", "unspecified")]
 )
 def test_a_line_that_was_refused_has_done_nothing(tmp_path: Path, odd: str, level: str) -> None:
     put = "A > put 0 0 60 1\\r\\na\\r\\n\nA < INSERTED 1\\r\\n\n"
@@ -311,7 +311,7 @@ def test_the_example_on_the_page_of_the_oracle_is_true() -> None:
 @pytest.mark.parametrize(
     ("line", "reply", "level"),
     [
-        ("x" * 300, "UNKNOWN_COMMAND", "left open"),
+        ("x" * 300, "UNKNOWN_COMMAND", "unspecified"),
         (f"delete {'0' * 300}", "NOT_FOUND", "must"),
     ],
 )
