@@ -236,6 +236,8 @@ def test_jobs_that_come_back_without_memory_are_not_lost(
         released = [client.put_and_reserve() for _ in range(MANY)]
         late = [holder.put_and_reserve(ttr=1) for holder in holders]
         due = [client.put(b"a", delay=1) for _ in range(MANY)]
+        has_kick_job = "kick-job" in client.profile.commands
+        delayed = [client.put(b"a", delay=3600) for _ in range(MANY * has_kick_job)]
     # In default: the jobs that fill the memory leave no room in the queue of this tube.
     producer = connect()
     with short_of_memory(own_server, producer, resources, lack):
@@ -243,15 +245,20 @@ def test_jobs_that_come_back_without_memory_are_not_lost(
         for job in released:
             reply_in_need(client, client.send(f"release {job} 0 0"), "RELEASED", "BURIED")
         reply_in_need(client, client.send(f"kick {MANY}"), "KICKED")
+        for job in delayed:
+            client.send(f"kick-job {job}").any_reply()
         clock.advance(1)
         for holder in holders:
             holder.raw(holder.ping).any_reply()
     for holder in holders:
         # Whether the time of an idle client's job ends is another requirement.
         holder.close()
+    for _ in range(2):
+        # First those that are buried are kicked, then those that are still delayed.
+        client.send(f"kick {9 * MANY}").any_reply()
     jobs = {
         "disconnect": back,
-        "kick": buried,
+        "kick": [*buried, *delayed],
         "release": released,
         "expiry": late,
         "delay": due,

@@ -293,7 +293,8 @@ def test_old_texts_limit_no_time(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("odd", "level"), [("BAD_FORMAT", "must"), ("UNKNOWN_COMMAND", "must"), ("DELETED", "unspecified")]
+    ("odd", "level"),
+    [("BAD_FORMAT", "must"), ("UNKNOWN_COMMAND", "must"), ("DELETED", "unspecified")],
 )
 def test_a_line_that_was_refused_has_done_nothing(tmp_path: Path, odd: str, level: str) -> None:
     put = "A > put 0 0 60 1\\r\\na\\r\\n\nA < INSERTED 1\\r\\n\n"
