@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from conformance import yamlish
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.exchange import Exchange, observation
-from conformance.usual_answers import DELETED_ENTIRELY, key_requirement
+from conformance.usual_answers import key_requirement
 from conformance.verdict import Deviation, OutcomeKind, Step
 from reference_server.model import Model
 from reference_server.partner import Partner
@@ -67,13 +67,7 @@ class PartneredClient:
         role = self._client.observation(line)
         if predicted == NOT_FOUND:
             role = observation(line, f"{text.split()[0]}.not-found")
-        try:
-            return self._judged(self._client.send(line, role), text, predicted, tested)
-        except Deviation as deviation:
-            if predicted == NOT_FOUND and deviation.step.came:
-                # No job is gone but one that was deleted.
-                deviation.suspects += (DELETED_ENTIRELY,)
-            raise
+        return self._judged(self._client.send(line, role), text, predicted, tested)
 
     def _prediction(self, text: str, jobs: Sequence[int]) -> Reply:
         own = [self._ids.get(job, job) for job in jobs]
@@ -117,5 +111,6 @@ def _compare(
             deviation = Deviation(
                 f"{key} to be {value}", f"{key} is {observed[key]}"[:100], step=step
             )
-            deviation.owner = "" if key in tested else key_requirement(command, key)
+            deviation.suspects = (key_requirement(command, key),)
+            deviation.owner = "" if key in tested else deviation.suspects[0]
             raise deviation

@@ -82,6 +82,8 @@ LIMITS = {
     ("pause-tube", 1): "pause-tube.delay-limit",
 }
 """The requirements that say what a number may be."""
+EFFECTS = {**LIMITS, ("delete", 0): "delete.entirely"}
+"""The requirements that are broken where a number is understood, and has no effect."""
 
 SHOWN = {
     ("put", 0): "pri",
@@ -280,7 +282,11 @@ class _Numbers:
             self._delete(*jobs)
             return False
         jobs += [self.client.newest] if place.verb == "put" else []
-        self._look(place, int(text) if text.isdecimal() else 0, jobs)
+        try:
+            self._look(place, int(text) if text.isdecimal() else 0, jobs)
+        except Deviation as deviation:
+            deviation.suspects += tuple(filter(None, [EFFECTS.get(place[:2])]))
+            raise
         self._delete(*jobs)
         return True
 

@@ -383,6 +383,13 @@ class _PausesNothing(Model):
         return super()._pause_tube(conn, name, 0)
 
 
+class _ReleasesAtOnce(Model):
+    """Releases each job without its delay."""
+
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
+        return super()._release(conn, id, pri, 0)
+
+
 class _ClosesAtUnknown(RequestReader):
     """Closes the connection where a command is unknown."""
 
@@ -399,6 +406,7 @@ SERVERS: Mapping[str, Fault] = {
     "kicks no delayed jobs": Fault("", "other", _KickKicksBuried),
     "shows deleted jobs": Fault("", "other", _ShowsDeletedJobs),
     "pauses nothing": Fault("", "other", _PausesNothing),
+    "releases at once": Fault("", "other", _ReleasesAtOnce),
     "closes at unknown commands": Fault("", "other", reader=_ClosesAtUnknown),
     "repeats a reply": Fault("", "other", _RepeatsInserted),
     "wrong order": FAULTS["priorities-are-compared-as-if-they-had-31-bits"],
@@ -511,6 +519,11 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
                 "protocol.name-ends-at-white-space",
                 "stats-tube.pause",
             ],
+        ),
+        (
+            "releases at once",
+            "release.delay",
+            ["protocol.integers-are-decimal", "release.delay-limit"],
         ),
         ("closes at unknown commands", "error.unknown-command", ["protocol.serial-replies"]),
         ("closes at unknown commands", "error.connection-survives", ["error.pipeline-goes-on"]),
