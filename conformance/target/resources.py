@@ -20,6 +20,7 @@ from conformance.target.failing_calls import FailingCalls
 from conformance.target.sanitizers import QUARANTINES, has_sanitizer
 from conformance.target.starvation import CpuTime, processes, session
 from conformance.target.target import Target
+from conformance.target.tcp_table import ESTABLISHED, KEEPALIVE, tcp_sockets
 from conformance.transcript import LIMITED, RESTARTS
 from conformance.verdict import GOES_ON, NotTestable, Outage, TargetLost
 
@@ -45,7 +46,7 @@ _FEW = (
 """The program that becomes another one with few descriptors: their number is its argument."""
 FAULTS = (signal.SIGSEGV, getattr(signal, "SIGBUS", signal.SIGSEGV))
 """The signals that end a process which accesses memory that it does not have."""
-_SIZE, _RESIDENT, _KEEPALIVE = "VmSize", "VmRSS", "02"
+_SIZE, _RESIDENT = "VmSize", "VmRSS"
 
 
 class Resources:
@@ -114,14 +115,13 @@ class Resources:
     def keeps_alive(self, client: int, server: int) -> bool | None:
         """Return whether the system looks for it after an idle client; None if it cannot be seen.
 
-        ``client`` and ``server`` are their ports; the connection is one of IPv4. A client's port
-        may be in use for other servers as well.
+        ``client`` and ``server`` are their ports; a client's port may be in use
+        for other servers as well.
         """
         for folder in self._folders():
-            for line in (folder / "net" / "tcp").read_text().splitlines()[1:]:
-                fields = line.split()
-                if [int(field.rpartition(":")[2], 16) for field in fields[1:3]] == [server, client]:
-                    return fields[5].partition(":")[0] == _KEEPALIVE
+            for one in tcp_sockets(folder, ESTABLISHED):
+                if (one.local, one.remote) == (server, client):
+                    return one.timer == KEEPALIVE
         return None
 
     # ------------------------------------------------------------ limits

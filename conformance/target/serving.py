@@ -11,18 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from conformance.target.address import Address
+from conformance.target.tcp_table import ESTABLISHED, LISTENS, socket_inodes, tcp_sockets
 from conformance.verdict import NotTestable
 
-_ESTABLISHED, _LISTENS = "01", "0A"
-_TCP = re.compile(
-    rf"^ *[0-9]+: [0-9A-F]+:([0-9A-F]+) [0-9A-F]+:([0-9A-F]+) ({_ESTABLISHED}|{_LISTENS}) "
-    r"(?:\S+ +){5}([0-9]+)",
-    re.MULTILINE,
-)
-"""A row of /proc/PID/net/tcp: local port, remote port, state, and inode.
-
-Most rows are of connections that were closed: there may be tens of thousands.
-"""
 _UNIX = re.compile(r"^(?:\S+ +){6}([0-9]+) (.+)$", re.MULTILINE)
 """A row of /proc/PID/net/unix: inode and path."""
 _SELF = Path("/proc/self")
@@ -127,31 +118,22 @@ class _Kind(Enum):
 def _sockets(folder: Path, address: Address) -> set[_Kind]:
     """Return the kinds of sockets that a process has; raises OSError."""
     kinds = dict(_known(folder, address))
-    own: set[str] = set()
-    for file in (folder / "fd").iterdir():
-        # It may be closed meanwhile.
-        with contextlib.suppress(OSError):
-            own.add(str(file.readlink()))
-    return {kinds[socket] for socket in own & kinds.keys()}
+    return {kinds[inode] for inode in socket_inodes(folder) & kinds.keys()}
 
 
 def _known(folder: Path, address: Address) -> Iterator[tuple[str, _Kind]]:
-    """Yield the sockets of its network that matter, and their kinds.
+    """Yield the inodes of the sockets of its network that matter, and their kinds.
 
     A server that is connected to itself forwards nothing.
     """
     if isinstance(address, str):
-        rows = _UNIX.findall(_read(folder / "net/unix"))
-        yield from ((f"socket:[{inode}]", _Kind.LISTENS) for inode, path in rows if path == address)
-    port = "" if isinstance(address, str) else f"{address[1]:04X}"
-    for name in ("tcp", "tcp6"):
-        for local, remote, state, inode in _TCP.findall(_read(folder / "net" / name)):
-            if local == port:
-                if state == _LISTENS:
-                    yield f"socket:[{inode}]", _Kind.LISTENS
-            elif state == _ESTABLISHED and remote != port:
-                yield f"socket:[{inode}]", _Kind.FORWARDS
-
-
-def _read(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
+        table = folder / "net/unix"
+        rows = _UNIX.findall(table.read_text() if table.exists() else "")
+        yield from ((inode, _Kind.LISTENS) for inode, path in rows if path == address)
+    port = None if isinstance(address, str) else address[1]
+    for one in tcp_sockets(folder, f"{ESTABLISHED}|{LISTENS}"):
+        if one.local == port:
+            if one.state == LISTENS:
+                yield one.inode, _Kind.LISTENS
+        elif one.state == ESTABLISHED and one.remote != port:
+            yield one.inode, _Kind.FORWARDS
