@@ -38,7 +38,7 @@ _PUT = re.compile(r"put +\d+ +\d+ +\d+ +(\d{1,9})")
 
 
 class _Line(NamedTuple):
-    """A line: who it belongs to, what stands before the message, and the message."""
+    """A line: the client that it belongs to, what stands before the message, and the message."""
 
     label: str
     prefix: str

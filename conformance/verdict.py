@@ -1,7 +1,7 @@
 """The outcomes of a test other than passing.
 
 An outcome is data: what kind of thing went wrong, at which command, what should have come and what
-came. Whoever groups, blocks or excuses failures reads these fields. Its two sentences are for
+came. Grouping, blocking and excuses read these fields. Its two sentences are for
 people; nothing reads them back.
 """
 

@@ -171,7 +171,7 @@ class CaseAuthor:
         return tuple(sorted({self._chance.randrange(1, len(text)) for _ in range(count)}))
 
     def _look_on(self) -> Iterator[Step]:
-        """Let somebody else be at work, who must be served, whatever others send."""
+        """Let another client be at work, which must be served, whatever others send."""
         if self._chance.random() < 0.2:
             yield Ask(BYSTANDER, self._neutral, apart=True, hasty=True)
         start = time.monotonic()

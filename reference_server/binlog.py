@@ -61,7 +61,7 @@ class Binlog:
     """A folder with jobs, of one server.
 
     ``every``: the seconds in which what was written is synced at the latest; 0 is at once, and
-    None never. Who writes with another number, calls :meth:`sync` when it is due.
+    None never. With another number, the caller calls :meth:`sync` when it is due.
     """
 
     def __init__(self, folder: str | Path, every: float | None) -> None:

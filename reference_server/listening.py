@@ -36,7 +36,7 @@ def _tcp(host: str, port: int) -> list[socket.socket]:
     try:
         for family, address in dict.fromkeys((info[0], info[4]) for info in found):
             socks.append(socket.create_server(address, family=family, backlog=_BACKLOG))
-            # Those that are accepted inherit both. Who vanishes without a word is noticed at last.
+            # Those that are accepted inherit both. A client that vanishes is noticed at last.
             socks[-1].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             socks[-1].setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     except BaseException:
@@ -102,7 +102,7 @@ class Listeners:
             raise
 
     def fails(self, listener: socket.socket) -> None:
-        """Let clients wait who cannot be accepted, until another one has left."""
+        """Let clients wait that cannot be accepted, until another one has left."""
         self.loop.again_with_room(listener.fileno())
 
     def let_go(self) -> list[socket.socket]:

@@ -31,7 +31,7 @@ _BATCH = 64
 _BUSY_ROUNDS = 500
 """Rounds of the loop that a call waits for an idle loop: clients may never stop."""
 _ROOM = 0.5
-"""Seconds after which it is looked whether there is room for who was without."""
+"""Seconds after which refused clients are tried again."""
 
 Handler = Callable[[int], object]
 """It takes what happened; another bit says that the other side sends nothing more."""

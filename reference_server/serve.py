@@ -176,7 +176,7 @@ def _profile(name: str) -> Profile:
 
 
 def _fault(name: str) -> Fault:
-    # There are hundreds, and who wants none starts sooner without them.
+    # There are hundreds, and a server without faults starts sooner.
     from reference_server.faults import FAULTS
 
     if name not in FAULTS:
@@ -245,7 +245,7 @@ def main(argv: Sequence[str] | None = None, name: str = "python -m reference_ser
     except BinlogError as error:
         parser.error(str(error))
     loop = Loop()
-    # Whoever sees it listen may end it at once.
+    # A client that sees it listen may end it at once.
     _obey_signals(loop, server.engine)
     RESERVE.fill()
     try:

@@ -163,7 +163,7 @@ class TcpConnection:
         if not self.has_begun:
             yield from self._start()
             yield from self._drain()
-        # What comes after missing bytes may have been done: nobody knows who has lost them.
+        # What comes after missing bytes may have been done: nothing shows which side has lost them.
         while self._held:
             yield from self._skip()
             yield from self._drain()

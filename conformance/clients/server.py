@@ -28,7 +28,7 @@ _PIECE = 1 << 16
 _SHOWN = 300
 """Bytes of what is sent or received at a time that the transcript quotes."""
 _PROMPT = 0.2
-"""Seconds in which most answers come: until then, nobody looks who is kept from a CPU."""
+"""Seconds in which most answers come: until then, CPU starvation is not checked."""
 _LONGEST = 20
 """The number of timeouts that a library has for all that it reads."""
 

@@ -27,7 +27,7 @@ Text = tuple[str, str]
 def matrix(file: Path, folder: Path, address: str | None) -> list[Path]:
     """Run the suite on the servers of a file; return the results, which are kept in ``folder``.
 
-    Those that are there already are not made again, so that who was interrupted can go on.
+    Those that are there already are not made again, so that an interrupted command can go on.
     """
     servers = read_servers(file)
     places = {name: folder / name / "results.json" for name in servers}

@@ -1,6 +1,6 @@
 """Circumstances of a dialogue: other clients, a client with a history, a producer that leaves.
 
-Each is brought about by a client of the dialogue, and gives who puts its jobs.
+Each is brought about by a client of the dialogue, and names the client that puts its jobs.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def past(client: Connection, _: Connect, new_tube: NewTube) -> Connection:
 
 
 def leaving_producer(client: Connection, connect: Connect, new_tube: NewTube) -> Connection:
-    """Let somebody else put the jobs, who leaves then; the client uses another tube."""
+    """Let another client put the jobs, and leave; the client uses another tube."""
     client.use(new_tube())
     producer = connect()
     producer.use(client.tube)

@@ -39,7 +39,7 @@ def _drain(server: Target, connect: Connect) -> None:
         while not drains and wait.left > 0:
             # Where a put is refused at once, its body may be taken for a command.
             if not (drains := connect().raw(put, replies=2).any_reply() == wire.DRAINING):
-                # Who is busy with puts would seem to be kept from a CPU.
+                # A process busy with puts would seem to be kept from a CPU.
                 time.sleep(STEP)
     except TargetLost as lost:
         # Where the text names no signal, a server need not expect one, and the system ends it.

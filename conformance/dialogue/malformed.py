@@ -118,7 +118,7 @@ def _next_answer(client: Connection, role: Role) -> Exchange:
 def refuse_body(client: Connection, body: bytes, profile: Profile) -> None:
     """Expect that a body is too big.
 
-    Where commands may be read in it once it is refused, it is sent only to who waits for it.
+    Where commands may be read in it once it is refused, only a server that waits for it gets it.
     """
     refused = client.raw(b"put 0 0 60 %d\r\n" % len(body))
     if profile.skips_big_bodies or not client.eventually(lambda: _is_answered(client)):

@@ -9,7 +9,7 @@ from conformance.target.starvation import Starvation
 from conformance.target.target import Target
 
 _PROMPT = 0.02
-"""Seconds in which most replies come: until then, nobody looks who is kept from a CPU."""
+"""Seconds in which most replies come: until then, CPU starvation is not checked."""
 
 
 @dataclass(slots=True)

@@ -253,7 +253,7 @@ class UsualCommands(ABC):
 
     @contextlib.contextmanager
     def _on_a_tube(self) -> Iterator[None]:
-        """Blame who has not made the tube, where a command that needs one finds none."""
+        """Blame the command that has not made a tube, where another finds none."""
         try:
             yield
         except Deviation as deviation:

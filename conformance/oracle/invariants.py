@@ -2,7 +2,7 @@
 
 No search is needed: a client certainly holds a job from the time at which it hears so until it says
 anything that gives the job up, and a job is certainly ready from the time at which a client hears
-so until somebody asks who gets it.
+so until a client asks for a job.
 """
 
 from __future__ import annotations

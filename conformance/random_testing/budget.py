@@ -67,8 +67,8 @@ class Budget:
     def allows(self, count: int = 0) -> bool:
         """Return whether there is time for one more conversation, which is counted then.
 
-        A busy machine gets more time for them, within bounds; so does who has not yet had enough of
-        ``count``.
+        A busy machine gets more time for them, within bounds; so does a run that has not yet had
+        enough of ``count``.
         """
         # A gentle run takes longer, and tries as much.
         self._end += COMMAND_RATE.begin()

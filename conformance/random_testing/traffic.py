@@ -23,7 +23,7 @@ CHUNK = 2048
 PIECE = 0.05
 """Seconds in which the target has read a piece of a burst, if it serves others meanwhile."""
 PROMPT = 0.1
-"""Seconds of waiting after which we look who is kept from a CPU."""
+"""Seconds of waiting after which CPU starvation is checked."""
 SMALL = 2**12
 """Bytes that are asked for, at least, where another reply than the right one may come."""
 _BRIEF = 0.01

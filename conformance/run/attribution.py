@@ -34,7 +34,7 @@ _REFUSED = ".bad-format"
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """The exchange at which a test failed, and who it belongs to.
+    """The exchange at which a test failed, and the requirement that it belongs to.
 
     ``owner``: the requirement that is broken; empty if it is the one under test. ``suspects``:
     those that explain a finding of a random test, a reply that other commands get, or the loss of a

@@ -30,7 +30,7 @@ _ABANDONED = 60.0
 class Cluster(Backend[Result]):
     """The workers of a scheduler, for one kind of work.
 
-    ``name``: that of the work. Who has the same name takes what others have left.
+    ``name``: that of the work. Clusters with one name share it.
     """
 
     def __init__(self, address: str, name: str) -> None:

@@ -146,7 +146,7 @@ def dots(reporter: Any, tests: int) -> int:
 
 
 def is_wanted(reporter: Any) -> bool:
-    """Return whether somebody looks on who has not asked for another kind of output."""
+    """Tell whether a person reads the output, in the usual format."""
     return bool(reporter and reporter.isatty and not os.environ.get("CI")) and (
         reporter.config.option.verbose == 0
     )

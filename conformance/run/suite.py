@@ -131,7 +131,7 @@ class Suite:
 
     def _probed_anew(self, options: Options) -> Target:
         """Return a new target that was surveyed; raises TargetError or LaunchError."""
-        # Before, so that whoever interrupts the survey leaves nothing there.
+        # Before, so that an interrupted survey leaves nothing there.
         self._target = target = options.target()
         try:
             self.options.recognise(target)

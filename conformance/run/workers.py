@@ -29,7 +29,7 @@ def worker_processes(count: int) -> tuple[ProcessPoolExecutor, SimpleQueue[Topic
 
 
 def send_message(topic: str, message: object) -> None:
-    """Send a message on a topic, from a worker to those who hand out its jobs."""
+    """Send a message on a topic, from a worker to the process that hands out its jobs."""
     if _outlet is not None:
         _outlet.put((topic, message))
         return

@@ -1,7 +1,7 @@
 """The jobs that a server must have, as sums: none lost, none twice, none early, none out of order.
 
-Each job has its priority in its body, and whether it is delayed for days. So whoever gets it can
-tell whether it was due, without a table of all jobs.
+Each job has its priority in its body, and whether it is delayed for days. So a client that gets it
+can tell whether it was due, without a table of all jobs.
 """
 
 from __future__ import annotations

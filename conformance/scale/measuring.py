@@ -69,7 +69,7 @@ class CostPoint:
 
     @property
     def noise(self) -> float:
-        """The part by which the costs may all be wrong: who shares a CPU finds its caches empty."""
+        """The part by which all costs may be wrong: where a CPU is shared, caches are empty."""
         return _NOISE + _BUSY_NOISE * median(self.waits)
 
 

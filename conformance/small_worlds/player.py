@@ -1,6 +1,6 @@
 """Plays recorded conversations at wire speed, and compares replies with recorded ones.
 
-A difference is no verdict. The target may have made another choice, or be slow; who plays judges
+A difference is no verdict. The target may have made another choice, or be slow; the caller judges
 again what has come to it, with the oracle.
 """
 

@@ -118,7 +118,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
     check = parser.parse_args().check
-    # Who edits the code meanwhile gets tours that nobody plays.
+    # Tours of code that was edited meanwhile would never be played.
     now, found = digest(), places()
     with ProcessPoolExecutor() as pool:
         if check:

@@ -98,7 +98,7 @@ def _drain(pipe: IO[bytes], file: IO[bytes]) -> None:
     end = 0
     with pipe:
         while data := os.read(pipe.fileno(), 2**16):
-            # Who reads it seeks in it.
+            # Reading seeks in it.
             end += os.pwrite(file.fileno(), data, end)
 
 
@@ -148,7 +148,7 @@ class Launched:
                 return
             status, code = self.exit_status(), self.process.poll()
             # Somebody else may have taken its place, perhaps for a moment, as a process has that
-            # was forked while we looked; but who does not exit has not tried.
+            # was forked while we looked; but a server that does not exit has not tried.
             taken = status is not None and (
                 not self._place.is_free or _IN_USE in self._printed(begun).lower()
             )

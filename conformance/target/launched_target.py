@@ -358,7 +358,7 @@ class LaunchedTarget(Target):
         gone = self._server.exit_status() is not None or self._server is self._hanging
         if gone or super().outage() is not None:
             self._end()
-            # Before: who is connected to the new one, sees that it is not the old one.
+            # Before: clients of the new one see that it is not the old one.
             self.generation += 1
             try:
                 self._server = self._launch()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Limits:
     """The seconds of real time that a target may take, and the bytes that it must read.
 
-    :attr:`Target.limits` is where all who talk with a target find it. Who has less time makes
+    :attr:`Target.limits` is where every client of a target finds it. A caller with less time makes
     another value of it by :func:`dataclasses.replace`. How often it is looked meanwhile is no
     matter of the target, and is not here.
     """

@@ -70,11 +70,11 @@ class ProbeClients:
         return str(reply.args[0]).encode()
 
     def ask(self, line: bytes) -> Reply:
-        """Return the reply to the holder, who is asked this."""
+        """Return the reply to this line of the holder."""
         return self._reply(self.holder, line)
 
     def says(self, seconds: float) -> bool:
-        """Return whether a reply comes for who waits, within so many seconds of real time."""
+        """Return whether the waiting client gets a reply within so many seconds of real time."""
         data = self.waiting.receive_within(seconds)
         if not (data or self.waiting.ended):
             return False

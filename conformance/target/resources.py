@@ -144,7 +144,7 @@ class Resources:
     def may_end(self, outage: Outage) -> bool:
         """Return whether it may end like this, since it could allocate nothing at all.
 
-        The runtimes of most languages do; who crashes has not looked whether it got anything.
+        The runtimes of most languages do; a server that crashes has not checked the result.
         """
         return self._refused and outage.signal not in FAULTS
 

@@ -45,7 +45,7 @@ _LAST_WORDS = re.compile(r"(?=\S).*(?:(?:Error|Exception|panic|panicked|fatal er
 SANITIZERS = re.compile(rb"__(?:a|hwa|m|t)san_init")
 """The sanitizers that are in a program, by a name that is in it: those with their own allocator."""
 QUARANTINES = re.compile(rb"__(?:a|hwa)san_init")
-"""Sanitizers that keep what was freed, to see who uses it."""
+"""Sanitizers that keep what was freed, to notice its use."""
 
 
 def has_sanitizer(leader: int, kind: re.Pattern[bytes]) -> bool:

@@ -28,7 +28,7 @@ _SHARES = (
 )
 """The files in which control groups of either version report throttled CPU time."""
 _STEP = 0.1
-"""Seconds after which it is looked again whether somebody who is waited for needs the time."""
+"""Seconds after which CPU starvation is checked again."""
 
 
 class CpuTime(NamedTuple):
@@ -315,7 +315,7 @@ class Timeout:
 
 
 def _share() -> float:
-    """Return the part of a CPU that falls to each who wants one, where only the load is known."""
+    """Return the share of a CPU for each process that wants one, where only the load is known."""
     if (_PROC / "self" / "schedstat").exists():
         return 1.0
     if not hasattr(os, "getloadavg"):

@@ -34,7 +34,7 @@ class Transport:
     Nothing waits but what says for how long. ``ended``: nothing more comes, as the server has
     closed the connection, or we have; ``error`` is the reason if it has not just been closed.
     ``is_deaf``: the server has ended it before all was sent, though it may have answered.
-    ``unsent``: bytes that the server does not read yet; who waits for anything sends them on.
+    ``unsent``: bytes that the server does not read yet; every wait sends them on.
     ``number``: its descriptor, -1 when it is closed. ``floods``: at the end it went on sending.
     """
 

@@ -2,7 +2,7 @@
 
 Each of them has a mark in its environment, which all that it starts inherits. A process that
 watches over us kills what has our mark when our end of its standard input is closed. Where there is
-no /proc, only process groups are ended, by whoever has started them.
+no /proc, only process groups are ended, by the process that started them.
 """
 
 from __future__ import annotations

@@ -312,7 +312,7 @@ def test_beside_others_time_does_the_same(
 
 
 def _hold(dialogue: Iterator[None], life: Life) -> None:
-    """Hold a dialogue to its end; who only puts its jobs leaves then."""
+    """Hold a dialogue to its end; a client that only puts its jobs leaves then."""
     next(dialogue)
     if life.producer is not life.client:
         life.producer.close()

@@ -138,7 +138,7 @@ def _beyond(place: NumberPlace) -> tuple[str, ...]:
 
 
 def _no_decimals(place: NumberPlace) -> tuple[str, ...]:
-    """Return what may be a number elsewhere; who takes it for one finds no job of others."""
+    """Return numbers of other notations; read as such, they name no job of others."""
     if place.kind is ArgumentKind.JOB:
         return ("0x0", "0x{0:x}", "0{0}e0", "0{0}.0", "0_{0}", "0,{0}", "{0}x", "{4}", "{5}")
     return ("0x10", "1e3", "1.0", "1_000", "1,0", "7x", "\u0667", "\uff17")

@@ -127,7 +127,7 @@ def test_a_body_that_is_too_big_need_not_end_with_cr_lf(client: Connection) -> N
 def test_a_body_that_is_not_followed_by_cr_lf(
     client: Connection, other: Connection, end: bytes
 ) -> None:
-    # Whoever reads on to the end of a line finds one; what follows the body may be a command.
+    # A server that reads on to the end of a line finds one; what follows the body may be a command.
     client.raw(b"put 0 0 60 5\r\nhello" + end + client.ping, replies=2).expect(EXPECTED_CRLF)
     other.finds_no_job()
 

@@ -14,7 +14,7 @@ SERIALLY = (
 UNKNOWN = Role("error.unknown-command")
 """The part of lines that have to be refused before anything else can be seen."""
 PEEKS, SIZE = 110, 60_000
-"""Replies that are more than a target can send to who does not read, and the size of each."""
+"""Replies, more than a target can send while nothing is read, and the size of each."""
 LINES = 500
 """Long lines that follow them, more than a target may want to read before."""
 

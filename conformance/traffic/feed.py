@@ -1,6 +1,6 @@
 """The feed of the judge: copies of events, in a bounded queue before a pipe.
 
-Whoever reads the pipe may lag behind. Beyond the bound, the feed drops whole conversations: of each
+The judge may lag behind. Beyond the bound, the feed drops whole conversations: of each
 that would have been added to, nothing follows but its end. The judge gets to know which.
 """
 

@@ -1,8 +1,8 @@
 """The forwarder: it carries bytes between clients and a server, and shows a copy to a tap.
 
 It forwards what it reads at once, in one send for each read. The end of one direction is passed
-on, and so is a reset. Whoever does not read makes the other side wait, as TCP does; nobody waits
-for the tap.
+on, and so is a reset. A side that does not read makes the other side wait, as TCP does; nobody
+waits for the tap.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ class Forwarder:
         if side.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._reset(side)
         elif side.ended:
-            # Nobody is left who would read what it has not taken.
+            # No reader is left for the rest.
             self._reset(side) if side.unsent else self._finish(side.pair, Kind.CLOSED)
         else:
             side.other.unsent = b""

@@ -2,7 +2,7 @@
 
 A reply takes its time on a slow network, and on a busy machine; a server may be stopped for a
 while. So no time alone makes a reply overdue, but round trips of others do: each begins after the
-one before has ended, and shows that the server, the network and whoever watches them were at work.
+one before has ended, and shows that the server, the network and the recorder were at work.
 A client that does not read excuses the server.
 """
 

@@ -5,5 +5,5 @@ a clock that tests move, a record of all messages, and misbehaviour on demand. T
 Trio's mock clock, and of a mock HTTP server: the application uses its usual client over a real
 socket, and only time and failures belong to the test.
 
-This package imports nothing of the suite: whoever only tests an application loads no more.
+This package imports nothing of the suite: tests of an application load no more.
 """
