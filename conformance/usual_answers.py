@@ -117,4 +117,4 @@ def _first_of(slugs: Iterable[str], profile: Profile) -> str:
 def key_requirement(command: str, key: str) -> str:
     """Return the requirement of a key of statistics; that of the command if it has none."""
     slug = f"{command}.{key}"
-    return slug if slug in catalogue() else f"{command}.ok"
+    return slug if slug in catalogue() else _SLUGS[command][0]
