@@ -20,3 +20,4 @@ def test_each_command_of_a_profile_has_a_usual_answer(profile: Profile) -> None:
 def test_a_key_of_statistics_belongs_to_its_own_requirement() -> None:
     assert key_requirement("stats-job", "state") == "stats-job.state"
     assert key_requirement("stats-tube", "unheard-of") == "stats-tube.ok"
+    assert key_requirement("list-tubes", "unheard-of") == "list-tubes.all"
