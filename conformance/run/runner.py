@@ -15,11 +15,11 @@ from conformance.run.blame_for_losses import owner_after, owner_of_loss, suspect
 from conformance.run.suspected_flake import SuspectedFlake, suspect_flake
 from conformance.target.address import TargetError
 from conformance.target.command_rate import COMMAND_RATE
-from conformance.target.launch import LaunchError
+from conformance.target.launch import DidNotStart, LaunchError
 from conformance.target.sanitizers import SanitizerReport
 from conformance.target.target import Target
 from conformance.transcript import TARGET_CLOSES, Transcript
-from conformance.usual_answers import IN_STEP, usual_answer
+from conformance.usual_answers import COMES_BACK, IN_STEP, usual_answer
 from conformance.verdict import (
     GOES_ON,
     Deviation,
@@ -127,11 +127,42 @@ def _attempt(
     apart = target.exclusive and has_jobs and not target.traits.has_tubes
     if "own_server" not in arguments and not apart and not fresh:
         return _play(test, arguments, Scenario(target, arrival))
+    outcome = _on_server_of_its_own(test, arguments, target, arrival)
+    if "binlog" in _configuration(test) and _is_lost_unused(outcome):
+        # Another process may have taken its port.
+        outcome = _on_server_of_its_own(test, arguments, target, arrival)
+        if _is_lost_unused(outcome):
+            # Without a binlog, it starts.
+            assert isinstance(outcome.error, TargetLost)
+            outcome.error = TargetLost("a server that starts with a binlog", outcome.error.outage)
+            outcome.error.owner = COMES_BACK
+            outcome.error.de_facto = outcome.error.is_own = True
+    return outcome
+
+
+def _configuration(test: Test) -> Mapping[str, object]:
+    found: Mapping[str, object] = test.__dict__.get("configuration", {})
+    return found
+
+
+def _is_lost_unused(outcome: Outcome) -> bool:
+    """Tell whether a server has ended before anything was sent to it."""
+    return isinstance(outcome.error, TargetLost) and not outcome.transcript.entries
+
+
+def _on_server_of_its_own(
+    test: Test, arguments: Mapping[str, object], target: Target, arrival: float
+) -> Outcome:
+    """Play a test on a server that is started for it, as the test configures it."""
     try:
-        own = target.fresh(**test.__dict__.get("configuration", {}))
+        own = target.fresh(**_configuration(test))
     except NotTestable as error:
         return Outcome(error)
     except LaunchError as error:
+        with_binlog = "binlog" in _configuration(test)
+        # It has ended: a machine that is too busy does not do that.
+        if with_binlog and isinstance(error, DidNotStart) and error.status is not None:
+            return Outcome(TargetLost(GOES_ON, error.as_outage), said=error.said)
         # It has started before, and what it was sent then is no matter of this test.
         return Outcome(NotTestable(f"needs a second server: {error}"))
     try:

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from conformance.catalogue import configured
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.schedule import BELIEVABLE, Timeline
 from conformance.random_testing.snapshot import counted
 from conformance.run.runner import run
 from conformance.target.address import TargetError
 from conformance.target.builtin import BuiltIn
-from conformance.target.launch import LaunchError
+from conformance.target.launch import DidNotStart, LaunchError
 from conformance.target.limits import Limits
 from conformance.target.starvation import CpuTime, Starvation, Starved
 from conformance.target.survey import survey
@@ -22,7 +23,8 @@ from conformance.target.target import Target
 from conformance.tests.test_protocol import (
     test_a_put_that_is_never_complete_makes_no_job as never_complete,
 )
-from conformance.verdict import Deviation, Inconclusive, NotTestable
+from conformance.usual_answers import COMES_BACK
+from conformance.verdict import Deviation, Inconclusive, NotTestable, TargetLost
 from reference_server import stats, wire
 from reference_server.events import Event, HalfClose, Output
 from reference_server.faults import Fault
@@ -298,6 +300,34 @@ def test_a_second_server_that_does_not_start_is_no_error_of_the_suite(
     error = run(lambda own_server: None, {"own_server": None}, server).error
     assert isinstance(error, NotTestable)
     assert str(error) == "needs a second server: the launched server exited with status 1"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_server_that_ends_when_it_starts_with_a_binlog_does_not_persist(
+    server: BuiltIn, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    fresh = server.fresh
+    ends = iter([True] * times)
+
+    def start(**configuration: object) -> Target:
+        if next(ends, False):
+            raise DidNotStart("exited with status 1 before it listened", "server -b", "no room", 1)
+        return fresh()
+
+    monkeypatch.setattr(server, "fresh", start)
+
+    @configured(binlog=True)
+    def passes(own_server: Target, client: Connection) -> None:
+        client.synchronise()
+
+    outcome = run(passes, {"own_server": None, "client": None}, server)
+    if times == 1:
+        # Its port may have been taken.
+        assert outcome.error is None
+        return
+    assert isinstance(outcome.error, TargetLost)
+    assert (outcome.error.owner, outcome.error.de_facto) == (COMES_BACK, True)
+    assert outcome.said == "no room"
 
 
 def test_a_reply_that_nobody_asked_for_is_a_deviation(server: BuiltIn) -> None:
