@@ -14,10 +14,10 @@ from conformance import usage
 from conformance.random_testing.findings import FOLDER
 from conformance.run.campaign_results import earlier, nothing_yet, write_campaign
 from conformance.run.cluster import Cluster
-from conformance.run.jobs import Processes
 from conformance.run.kept_transcripts import TranscriptKeeper
 from conformance.run.named_target import names_target
 from conformance.run.options import Options
+from conformance.run.tasks import Processes
 from conformance.target.address import TargetError
 from conformance.target.watchdog import take_endings_for_interrupts
 from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, option, refuse

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from conformance.random_testing.findings import at_first_sight, not_kept
-from conformance.run.jobs import Backend, Job
 from conformance.run.options import Options
+from conformance.run.tasks import Backend, Task
 from conformance.target.address import TargetError
 from fuzz.campaign_findings import Filed
 from fuzz.corpus import Pool
@@ -83,7 +83,7 @@ class SlicedCampaign:
         """
         failed = 0
 
-        def next_slice() -> Job[SliceOutcome] | None:
+        def next_slice() -> Task[SliceOutcome] | None:
             passed = 0.0 if self._begun is None else time.monotonic() - self._begun
             left, wanted = seconds - passed, most - len(self.found)
             if min(left, wanted) <= 0:
@@ -94,22 +94,22 @@ class SlicedCampaign:
                 *(self.name, self._options, self._coverage, seed, min(left, SECONDS), wanted),
                 self._all_known(),
             )
-            return Job(str(seed), part)
+            return Task(str(seed), part)
 
         with contextlib.closing(backend):
             self._mine.update(map(int, backend.left()))
             if self._mine:
                 print(f"taking over {counted(len(self._mine), 'slice')} of before", flush=True)
             backend.hear(self.name, self._hear)
-            for job in backend.done(next_slice, lambda: self._shows(self.updates)):
-                if job.result is not None:
+            for task in backend.done(next_slice, lambda: self._shows(self.updates)):
+                if task.result is not None:
                     failed = 0
-                    self._merge(job.result)
+                    self._merge(task.result)
                     continue
                 failed += 1
                 if failed >= backend.slots:
-                    raise TargetError(str(job.error))
-                print(f"a slice could not be done: {job.error}", flush=True)
+                    raise TargetError(str(task.error))
+                print(f"a slice could not be done: {task.error}", flush=True)
             backend.end_work(end_of_campaign, self.name)
             if not self._over:
                 raise TargetError("no worker has done anything in the time")

@@ -16,7 +16,7 @@ from conformance.durability.findings import grouped
 from conformance.durability.inspection import Inventory, Question
 from conformance.durability.recording import RecordingFiles, read, record
 from conformance.durability.scenes import TUBES, CrashScene, scenes
-from conformance.run.jobs import Backend
+from conformance.run.tasks import Backend
 from conformance.target.limits import USUAL
 from reference_server.faults import FAULTS
 from reference_server.profiles import NEWEST

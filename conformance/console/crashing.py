@@ -32,8 +32,8 @@ from conformance.durability.scenes import LARGEST, TUBES, CrashScene, scenes
 from conformance.durability.upgrades import LeftFiles, left_by
 from conformance.run.campaign_results import earlier, nothing_yet, write_campaign
 from conformance.run.identity import identified
-from conformance.run.jobs import Backend
 from conformance.run.options import Options
+from conformance.run.tasks import Backend
 from conformance.target.launch import DidNotStart
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import Limits

@@ -29,10 +29,10 @@ from conformance.run.campaign_results import (
 )
 from conformance.run.cluster import Cluster
 from conformance.run.identity import identified
-from conformance.run.jobs import Backend, Job, Processes
 from conformance.run.kept_transcripts import TranscriptKeeper
 from conformance.run.named_target import names_target
 from conformance.run.options import Options, with_short_names
+from conformance.run.tasks import Backend, Processes, Task
 from conformance.run.transferred_files import HandedOver
 from conformance.small_worlds.tour_time import TourTime
 from conformance.small_worlds.tours import tour_of
@@ -233,14 +233,14 @@ def _cluster(address: str, work: Sequence[_Exploration]) -> Cluster[Far]:
 
 def explored_on(backend: Backend[Far], work: Iterable[_Exploration]) -> Iterator[Explored]:
     """Explore worlds, and yield each that is done."""
-    jobs = (
-        Job(one.world.name, partial(explore_far, one, one.end - time.monotonic())) for one in work
+    tasks = (
+        Task(one.world.name, partial(explore_far, one, one.end - time.monotonic())) for one in work
     )
     with contextlib.closing(backend):
-        for job in backend.each(jobs):
-            if job.result is None:
-                raise TargetError(str(job.error))
-            yield job.result.filed()
+        for task in backend.each(tasks):
+            if task.result is None:
+                raise TargetError(str(task.error))
+            yield task.result.filed()
 
 
 class Far(NamedTuple):

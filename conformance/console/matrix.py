@@ -15,7 +15,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from conformance.run.cluster import Cluster
-from conformance.run.jobs import Backend, InProcess, Job
+from conformance.run.tasks import Backend, InProcess, Task
 from conformance.usage import refuse
 from reports.results import Results, ResultsError, read_results
 from reports.write import write_report
@@ -65,10 +65,10 @@ def read_servers(file: Path) -> Mapping[str, list[str]]:
 def _done(
     backend: Backend[Text], servers: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[str, Text]]:
-    jobs = (Job(name, partial(results_of, arguments)) for name, arguments in servers.items())
+    tasks = (Task(name, partial(results_of, arguments)) for name, arguments in servers.items())
     with contextlib.closing(backend):
-        for job in backend.each(jobs):
-            yield job.name, job.result or ("", f"a worker: {job.error}")
+        for task in backend.each(tasks):
+            yield task.name, task.result or ("", f"a worker: {task.error}")
 
 
 def results_of(arguments: Sequence[str]) -> Text:

@@ -21,7 +21,7 @@ from conformance.durability.inspection import Inventory, Question, inspect
 from conformance.durability.judging import differences
 from conformance.durability.operations import Idle
 from conformance.durability.recording import NEVER, SceneRecording
-from conformance.run.jobs import Backend, InProcess, Job, Processes
+from conformance.run.tasks import Backend, InProcess, Processes, Task
 
 _AHEAD = 32
 """States that the processes have before them."""
@@ -150,10 +150,10 @@ class DurabilityCampaign:
         left = [(name, files) for name, files in work if name not in inventories]
         begun = time.monotonic()
         with self._kept.open("a", encoding="utf-8") as kept:
-            jobs = (Job(name, partial(inspect, question, files)) for name, files in left)
-            for job in self._backend.each(jobs):
-                one = inventories[job.name] = job.outcome()
-                kept.write(json.dumps([job.name, one.as_json()]) + "\n")
+            tasks = (Task(name, partial(inspect, question, files)) for name, files in left)
+            for task in self._backend.each(tasks):
+                one = inventories[task.name] = task.outcome()
+                kept.write(json.dumps([task.name, one.as_json()]) + "\n")
                 self.started += 1
                 self._on_progress(self.started, len(left))
         self.seconds = time.monotonic() - begun

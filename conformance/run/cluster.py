@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from conformance.run.jobs import LOOK, Backend, Job, Result
+from conformance.run.tasks import LOOK, Backend, Result, Task
 from conformance.run.workers import TopicMessage
 from conformance.usage import refuse
 
@@ -67,17 +67,17 @@ class Cluster(Backend[Result]):
         for name in self._client.list_datasets():
             if name.startswith(beginning):
                 future = self._client.get_dataset(name)
-                self._pending[future] = Job(name.removeprefix(beginning))
-        return [job.name for job in self._pending.values()]
+                self._pending[future] = Task(name.removeprefix(beginning))
+        return [task.name for task in self._pending.values()]
 
     def number(self) -> int:
         number: int = self._client.get_metadata([self._name], default=0)
         self._client.set_metadata([self._name], number + 1)
         return number
 
-    def _submit(self, job: Job[Result]) -> Future:
-        name = f"{self._name}-{job.name}"
-        future = self._client.submit(job.work, key=name, pure=False)
+    def _submit(self, task: Task[Result]) -> Future:
+        name = f"{self._name}-{task.name}"
+        future = self._client.submit(task.work, key=name, pure=False)
         self._client.publish_dataset(**{name: future})
         return future
 
@@ -93,8 +93,8 @@ class Cluster(Backend[Result]):
             return ()
         return list(waited.done)
 
-    def _taken(self, job: Job[Result]) -> None:
-        self._client.unpublish_dataset(f"{self._name}-{job.name}")
+    def _taken(self, task: Task[Result]) -> None:
+        self._client.unpublish_dataset(f"{self._name}-{task.name}")
 
     def hear(self, topic: str, heard: Callable[[Any], None]) -> None:
         super().hear(topic, heard)

@@ -17,7 +17,7 @@ LOOK = 0.5
 Result = TypeVar("Result")
 
 
-class Job(Generic[Result]):
+class Task(Generic[Result]):
     """A unit of work with a unique name, its function and its result."""
 
     def __init__(self, name: str, work: Callable[[], Result] | None = None) -> None:
@@ -43,39 +43,39 @@ class _Messages(Protocol):
 
 
 class Backend(ABC, Generic[Result]):
-    """The place where jobs are done: this process, others, or a cluster.
+    """The place where tasks are done: this process, others, or a cluster.
 
     ``messages``: those that its workers send.
     """
 
     def __init__(self, messages: _Messages) -> None:
-        self._pending: dict[Future[Result], Job[Result]] = {}
+        self._pending: dict[Future[Result], Task[Result]] = {}
         self._messages = messages
         self._heard: dict[str, Callable[[Any], None]] = {}
 
     @property
     @abstractmethod
     def slots(self) -> int:
-        """The number of jobs that are handed out at a time."""
+        """The number of tasks that are handed out at a time."""
 
     @abstractmethod
-    def _submit(self, job: Job[Result]) -> Future[Result]:
-        """Hand out a job."""
+    def _submit(self, task: Task[Result]) -> Future[Result]:
+        """Hand out a task."""
 
     @abstractmethod
     def _ended(self) -> Iterable[Future[Result]]:
         """Return what has ended, after a while at the latest."""
 
-    def _taken(self, job: Job[Result]) -> None:
-        """Forget a job, as its result was taken."""
+    def _taken(self, task: Task[Result]) -> None:
+        """Forget a task, as its result was taken."""
 
     def left(self) -> list[str]:
-        """Take over the jobs that an earlier client has left; return their names."""
+        """Take over the tasks that an earlier client has left; return their names."""
         return []
 
     @abstractmethod
     def number(self) -> int:
-        """Return the number of the next job, of all clients for the same work."""
+        """Return the number of the next task, of all clients for the same work."""
 
     def hear(self, topic: str, heard: Callable[[Any], None]) -> None:
         """Let :meth:`done` call a function with each message on a topic, earlier ones included."""
@@ -87,23 +87,23 @@ class Backend(ABC, Generic[Result]):
     def close(self) -> None:
         """Hand out nothing more, and give up what is not done."""
 
-    def each(self, jobs: Iterable[Job[Result]]) -> Iterator[Job[Result]]:
-        """Do these jobs, except those that an earlier client has left, and yield all that are done.
+    def each(self, tasks: Iterable[Task[Result]]) -> Iterator[Task[Result]]:
+        """Do these tasks, except those that an earlier client has left; yield all that are done.
 
-        A job is asked for when it can be handed out.
+        A task is asked for when it can be handed out.
         """
         begun = {*self.left()}
-        left = (job for job in jobs if job.name not in begun)
+        left = (task for task in tasks if task.name not in begun)
         return self.done(lambda: next(left, None))
 
     def done(
         self,
-        next_job: Callable[[], Job[Result] | None],
+        next_task: Callable[[], Task[Result] | None],
         meanwhile: Callable[[], None] = lambda: None,
-    ) -> Iterator[Job[Result]]:
-        """Yield jobs in the order of their ends, with a result or an error.
+    ) -> Iterator[Task[Result]]:
+        """Yield tasks in the order of their ends, with a result or an error.
 
-        ``next_job`` gives what is to be done; None if there is nothing left to do. A result is
+        ``next_task`` gives what is to be done; None if there is nothing left to do. A result is
         given up when the next one is asked for: then it must have been kept.
         ``meanwhile`` is called again and again.
         """
@@ -112,24 +112,24 @@ class Backend(ABC, Generic[Result]):
             meanwhile()
             slots = self.slots
             while has_more and len(self._pending) < slots:
-                job = next_job()
-                has_more = job is not None
-                if job is not None:
-                    self._pending[self._submit(job)] = job
+                task = next_task()
+                has_more = task is not None
+                if task is not None:
+                    self._pending[self._submit(task)] = task
             ended = self._ended()
             while not self._messages.empty():
                 topic, message = self._messages.get()
                 self._heard.get(topic, lambda _: None)(message)
             for future in ended:
-                job = self._pending[future]
+                task = self._pending[future]
                 try:
-                    job.result = future.result()
+                    task.result = future.result()
                 except Exception as error:
                     # Whatever went wrong on a worker, or with it too often.
-                    job.error = error
-                yield job
+                    task.error = error
+                yield task
                 del self._pending[future]
-                self._taken(job)
+                self._taken(task)
 
 
 class _LocalBackend(Backend[Result]):
@@ -144,18 +144,18 @@ class _LocalBackend(Backend[Result]):
 
 
 class InProcess(_LocalBackend[Result]):
-    """This process, which does one job after the other: that costs no start."""
+    """This process, which does one task after the other: that costs no start."""
 
     slots = 1
 
     def __init__(self) -> None:
         super().__init__(queue.SimpleQueue())
 
-    def _submit(self, job: Job[Result]) -> Future[Result]:
-        assert job.work is not None
+    def _submit(self, task: Task[Result]) -> Future[Result]:
+        assert task.work is not None
         future: Future[Result] = Future()
         try:
-            future.set_result(job.work())
+            future.set_result(task.work())
         except Exception as error:
             future.set_exception(error)
         return future
@@ -165,7 +165,7 @@ class InProcess(_LocalBackend[Result]):
 
 
 class Processes(_LocalBackend[Result]):
-    """So many processes; ``waiting`` jobs more are handed out, so that none of them is idle."""
+    """So many processes; ``waiting`` tasks more are handed out, so that none of them is idle."""
 
     def __init__(self, count: int, waiting: int = 0) -> None:
         self._pool, messages = worker_processes(count)
@@ -176,10 +176,10 @@ class Processes(_LocalBackend[Result]):
     def slots(self) -> int:
         return self._slots
 
-    def _submit(self, job: Job[Result]) -> Future[Result]:
-        assert job.work is not None
+    def _submit(self, task: Task[Result]) -> Future[Result]:
+        assert task.work is not None
         try:
-            return self._pool.submit(job.work)
+            return self._pool.submit(task.work)
         except BrokenExecutor as error:
             future: Future[Result] = Future()
             future.set_exception(error)
