@@ -1,4 +1,4 @@
-"""Jobs: units of work with a name, several of which are done at a time."""
+"""Tasks: units of work with a name, several of which are done at a time."""
 
 from __future__ import annotations
 
