@@ -167,11 +167,8 @@ def test_of_many_jobs_each_is_found_and_comes_in_its_turn(
     found = [b"FOUND %d 5\r\n%05d\r\n" % (job, jobs[job]) for job in some]
     _say(bulk, [b"peek %d" % job for job in some], found)
     left = sorted(jobs, key=lambda job: jobs[job])
-    must_reserve, in_order, has_time = (
-        "ready" not in client.profile.deletes,
-        0,
-        _has_time(resources),
-    )
+    must_reserve = "ready" not in client.profile.deletes
+    in_order, has_time = 0, _has_time(resources)
     for first in range(0, len(left), PART_OF_JOBS):
         # Where a client holds many, some servers look through all of them.
         part = left[first : first + PART_OF_JOBS]

@@ -285,7 +285,8 @@ class _Numbers:
         try:
             self._look(place, int(text) if text.isdecimal() else 0, jobs)
         except Deviation as deviation:
-            deviation.suspects += tuple(filter(None, [EFFECTS.get(place[:2])]))
+            if effect := EFFECTS.get(place[:2]):
+                deviation.suspects += (effect,)
             raise
         self._delete(*jobs)
         return True
