@@ -9,31 +9,45 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reports.results import Evidence, Results, ResultsError, Test, content_of, read_results
+from reports.scale import Scale, read_scale
 from reports.slugs import shortened
 
 LONGEST_TEXT = 5_000
 """Characters of a text that are shown."""
 LONGEST_TRANSCRIPT = 400
 """Lines of a transcript that are shown: the last ones."""
+_OURS, _SCALE = (kind.model_fields["format"].default for kind in (Results, Scale))
+"""The formats that files of results, and of measurements of growth, name."""
 
 
 @dataclass(slots=True)
 class Collection:
-    """The files in folders, one after the other: ``others`` are JSON, but no results."""
+    """The files in folders, one after the other: results, measurements of growth, and others.
+
+    ``others`` are JSON of other formats.
+    """
 
     folders: Sequence[Path]
+    measurements: list[Scale] = field(default_factory=list)
     others: list[Path] = field(default_factory=list)
 
     def read(self) -> Iterator[Results]:
-        """Yield the results; raise :class:`ResultsError` for the first that cannot be read."""
+        """Yield the results, and keep the rest.
+
+        Raises :class:`ResultsError` for the first results or measurements that cannot be read.
+        """
         found = 0
         for path in self._files():
             try:
                 results = read_results(path)
             except ResultsError:
-                if not _is_of_others(path):
+                found_format = _format(path)
+                if found_format in (None, _OURS):
                     raise
-                self.others.append(path)
+                if found_format == _SCALE:
+                    self.measurements.append(read_scale(path))
+                else:
+                    self.others.append(path)
             else:
                 found += 1
                 yield _cut(results)
@@ -65,14 +79,13 @@ def _below(folder: Path) -> Iterator[Path]:
                 yield Path(here, name)
 
 
-def _is_of_others(path: Path) -> bool:
-    """Return whether a file that is no results is JSON of another format."""
+def _format(path: Path) -> str | None:
+    """Return the format that a JSON file names, empty if it names none; None if it is no JSON."""
     try:
         content = json.loads(content_of(path))
     except (ResultsError, ValueError, RecursionError):
-        return False
-    ours = Results.model_fields["format"].default
-    return not (isinstance(content, dict) and content.get("format") == ours)
+        return None
+    return str(content.get("format", "")) if isinstance(content, dict) else ""
 
 
 def _cut(results: Results) -> Results:

@@ -20,6 +20,7 @@ from reports.files import replace
 from reports.html import GLYPHS, STYLES, page, report_values
 from reports.lines import Line, Value, line
 from reports.results import RequirementRecord, Results, ResultsError
+from reports.scale import Scale, scale_page
 from reports.servers import Program, ServerHistory, programs
 from reports.shares import by_section, share
 from reports.slugs import natural, shortened
@@ -39,6 +40,8 @@ class Site:
     """The pages about servers."""
 
     servers: Sequence[ServerHistory]
+    measurements: Sequence[Scale] = ()
+    """Measurements of growth, which are on a page of their own."""
 
     @cached_property
     def comparison(self) -> ResultsComparison:
@@ -69,6 +72,8 @@ class Site:
             yield f"badges/{server.slug}.json", endpoint(server.newest)
         for program in programs(self.servers).values():
             yield f"programs/{program.slug}.html", self._program(program)
+        if self.measurements:
+            yield "growth.html", scale_page(self.measurements)
 
     def _index(self) -> str:
         newest = [server.newest for server in self.servers]
@@ -80,6 +85,7 @@ class Site:
             "index",
             ["url.js", "site/index.js", "site/sort.js"],
             servers=self.servers,
+            measured=[server.name for one in self.measurements for server in one.servers],
             counts=" and ".join(counts),
             # A client library has requirements of its own.
             tables=[

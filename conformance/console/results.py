@@ -78,7 +78,8 @@ def site(folders: tuple[Path, ...], output: Path) -> None:
     """Make a static site of all results in folders."""
     collection = Collection(folders)
     try:
-        pages = Site(servers(collection.read()))
+        histories = servers(collection.read())
+        pages = Site(histories, collection.measurements)
         count, size = write_site(pages, output)
     except ResultsError as error:
         raise refuse(str(error)) from None

@@ -19,6 +19,7 @@ from reports.collection import LONGEST_TEXT, LONGEST_TRANSCRIPT, Collection
 from reports.lines import Value, line
 from reports.plots import BOX
 from reports.results import CLIENT_LIBRARY, RequirementRecord, Results, ResultsError, read_results
+from reports.scale import Scale, ScaleCurve, ScalePoint, ScaleServer
 from reports.servers import programs, servers
 from reports.shares import Share, by_section, share
 from reports.site import Site
@@ -145,6 +146,36 @@ def test_the_command_tells_what_it_made_and_what_it_left_out(
     # The data of badges is no results either.
     assert main(["site", str(tmp_path), "--output", str(tmp_path / "out")]) == 0
     assert "left out 4 JSON files" in capsys.readouterr().out
+
+
+def test_measurements_of_growth_are_on_a_page_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points = [ScalePoint(size=size, cost=size / 1e6) for size in (10, 100)]
+    server = ScaleServer(
+        name="<b>mine",
+        version="1",
+        command="",
+        unit="CPU time",
+        curves=[ScaleCurve(grows="tubes", command="put", points=points, expected=0)],
+        memory=[],
+        findings=[],
+        violations=[],
+        missing=[],
+    )
+    run = RUNS[0]
+    found = Scale(suite=run.suite, date=run.run.date, seconds=1, servers=[server])
+    file = write(tmp_path, *RUNS) / "scale.json"
+    file.write_text(found.encode())
+    out = tmp_path / "out"
+    assert main(["site", str(tmp_path), "--output", str(out)]) == 0
+    assert "left out" not in capsys.readouterr().out
+    for name in ("index.html", "growth.html"):
+        assert "&lt;b&gt;mine" in (out / name).read_text()
+    assert 'href="growth.html"' in (out / "index.html").read_text()
+    file.write_text(found.encode().replace('"servers"', '"clients"'))
+    assert main(["site", str(tmp_path), "--output", str(out)]) == 4
+    assert f"{file} is no measurement of scale: servers: " in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------- addresses
