@@ -45,7 +45,7 @@ class ProgramCampaign:
         """Seconds for which anybody waited for a CPU while the last program was played."""
 
     def run(self, programs: int) -> Counterexample | None:
-        """Play so many programs; return what the first violation comes down to."""
+        """Play so many programs; return the shrunk form of the first violation."""
         chance = Random(self._exploration.seed)
         for _ in self._exploration.budget.turns(programs):
             found = self.play(Random(chance.randrange(2**32)))
@@ -107,7 +107,7 @@ class ProgramCampaign:
     # ------------------------------------------------------------ making it small
 
     def smallest(self, found: Counterexample) -> Counterexample:
-        """Return the smallest form of a finding; itself, if it is not seen again."""
+        """Shrink a finding; return it unchanged if it cannot be reproduced."""
         return Reducer(self._exploration, self._target, self.looks).smallest(found)
 
     def commands(self, lines: Iterable[bytes]) -> Iterator[bytes]:

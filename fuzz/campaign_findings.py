@@ -16,13 +16,13 @@ from fuzz.hostile import Progress
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """Something that was found: what it is, what shows it, and where that is kept, if it is."""
+    """A finding: its diagnosis, the transcript that shows it, and the path of that, if kept."""
 
     diagnosis: Diagnosis
     transcript: Transcript
     path: Path | None
     seen: str
-    """The number of times that it was seen again."""
+    """The number of replays that reproduced it, in words."""
     is_wild: bool = False
     """No text covers its bytes: it was seen on servers that were started for them."""
 
@@ -70,14 +70,14 @@ class CampaignReport:
     unjudged: int = 0
     """Programs that reach something new, but can be judged only in part."""
     looks: list[Health] = field(default_factory=list)
-    """At the process of the target, as long as that is the same."""
+    """Samples of the current process of the target; a new process begins a new list."""
     health: dict[str, str] = field(default_factory=dict)
     """Resources that were seen to grow and grow, each in a sentence."""
     to_first_failure: bool = False
     """Nobody asks for more than the first finding that breaks a must."""
 
     def is_over(self, most: float) -> bool:
-        """Return whether enough is found, of which ``most`` things are enough in any case."""
+        """Return whether ``most`` are found, or a broken must with ``to_first_failure``."""
         if len(self.found) >= most:
             return True
         return self.to_first_failure and not all(filed.diagnosis.de_facto for filed in self.found)

@@ -42,11 +42,11 @@ _STATS = frozenset(("stats", "stats-job", "stats-tube"))
 _AHEAD = 0.6
 """Seconds that scouts have before the first judged program."""
 _WITHOUT_NEWS = 1.0
-"""Seconds of scouts in which nothing is filed, until findings that take long are shrunk."""
+"""Seconds of scouting without a filed finding until slow findings are shrunk."""
 ENOUGH = 2
 """The number of times that findings that look the same are shrunk."""
 MOST_STATISTICS = 8
-"""Programs after which statistics differ, until they are not compared any more."""
+"""Findings of differing statistics after which these are no longer compared."""
 MOST_LINES = 200
 """Steps of a finding among which single lines are looked for that show it alone."""
 
@@ -85,10 +85,10 @@ class Fuzzer:
         self._kinds: Counter[tuple[str, str]] = Counter()
         self._alike: set[Signature] = set()
         self._later: deque[Callable[[], None]] = deque()
-        """Work that takes long, for when scouts find nothing else: silences and crashes."""
+        """Slow work, postponed until scouts find nothing else: unanswered requests and crashes."""
         self._postponed: Counter[tuple[str, str]] = Counter()
         self._without_news = 0.0
-        """Seconds that scouts had since something was filed, or since such work was done."""
+        """Seconds of scouting since the last filed finding, or the last postponed work."""
         self._pid: int | None = None
         self._wild: Target | None = None
 
@@ -104,7 +104,7 @@ class Fuzzer:
         return self.report
 
     def go_on(self, seconds: float, most: float, on_progress: Callable[[], None]) -> None:
-        """Do the same, and may be asked to do it again."""
+        """Do as :meth:`run`, without the end: it can be called again to go on."""
         chance, report = Random(self._exploration.seed), self.report
         start = time.monotonic()
         report.seconds = 0.0
@@ -214,7 +214,7 @@ class Fuzzer:
         return line_of(found.shown.entries, self._exploration.profile)
 
     def _is_like_filed(self, found: Counterexample) -> bool:
-        """Return whether it is the reply to a line, and like what is filed."""
+        """Return whether the finding is about one line, and resembles a filed one."""
         line = self._answered(found)
         return line is not None and signature(line, *_replies(found.violation)) in self._alike
 
@@ -355,7 +355,7 @@ class Fuzzer:
         return wild.survives(self._new_server(), done).wrong is not None
 
     def _needed(self, done: list[Step]) -> list[Step]:
-        """Return the last steps if they do alone what all do, up to that which does it."""
+        """Return the last steps, up to the fatal one, if they alone end the target; else all."""
         last = done[-wild.EVERY :]
         wrong, _, taken = wild.survives(self._new_server(), last, every=1)
         return done if wrong is None else last[:taken]
@@ -370,7 +370,7 @@ class Fuzzer:
         return self._wild
 
     def _look(self) -> None:
-        """Return whether the target takes more and more."""
+        """Sample the memory and descriptors of the target, and report those that keep growing."""
         pid, report = self._target.pid, self.report
         if pid is None:
             return

@@ -27,7 +27,7 @@ class NotInstrumented(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """The sight of a target: its ``description``, and its counters if it has some."""
+    """The coverage feedback of a target: its ``description``, and its counters if it has any."""
 
     description: str
     options: Options
@@ -38,7 +38,7 @@ class Sight:
 
     @classmethod
     def of(cls, options: Options, choice: str) -> Self:
-        """Look at the target that options name; raises NotInstrumented and LaunchError."""
+        """Detect the feedback that a target offers; raises NotInstrumented or LaunchError."""
         if choice == "off":
             return cls("a black box, as asked for", options)
         if options.command is None:

@@ -93,7 +93,7 @@ class GreyBox:
         """Lines that are left out, as their bugs are known."""
 
     def watch(self, makes_up: MakesUp) -> MakesUp:
-        """Return what makes up the same programs, and takes in where they get."""
+        """Wrap ``makes_up``: it yields the same programs, and records the edges they reach."""
 
         def watched(session: Session, chance: Random) -> Iterator[Step]:
             done: list[Step] = []
@@ -322,7 +322,7 @@ class GreyBox:
                 self.reported.append((reports, program))
 
     def _lose(self, program: Program, done: Program) -> None:
-        """Take in what a target did not survive, as it is on a new one: with the same ids."""
+        """Record the messages that ended a target, replayed on a new one with the same ids."""
         self._scout.restart()
         line = done[-1].text.partition(CRLF)[0] if done and isinstance(done[-1], Ask) else b""
         kind = signature(line, "", "crash")

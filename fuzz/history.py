@@ -41,5 +41,5 @@ class CampaignHistory:
         return moment
 
     def since(self, name: str) -> float | None:
-        """Return the seconds, from the beginning, at which there was more of something."""
+        """Return when this count last grew, in seconds from the beginning; None if it never did."""
         return self._new.get(name)

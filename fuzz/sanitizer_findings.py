@@ -50,7 +50,7 @@ class Reports:
         return remark if again else f"{remark}; a new server did not print it again"
 
     def _smallest(self, kind: str, program: Program) -> Program:
-        """Return what makes a new server print it: nothing, perhaps, or the whole program."""
+        """Shrink a program that makes a new server print it; it may become empty, or stay whole."""
         left = iter(range(_TRIES))
 
         def shows(fewer: Program) -> bool:

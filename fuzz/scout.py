@@ -78,7 +78,7 @@ class Scout:
         self._last = 0
         self._sending = 0
         self._unsent = bytearray()
-        """The words of that client which are still to be sent."""
+        """The unsent bytes of the client ``_sending``."""
         self._next_id = 1
         """The id that the next job is taken to get; a new server most likely begins with 1."""
         self._probed = 1
@@ -91,7 +91,7 @@ class Scout:
         """The messages to the target since a program was begun."""
 
     def play(self, program: Program) -> list[ScoutTurn]:
-        """Return what each turn of a program has reached, on a server without jobs; raises Lost."""
+        """Play a program on a server without jobs; return its turns; raises TargetFellSilent."""
         self.done, self.discrepancies, turns = [], [], []
         try:
             self._settle()
@@ -215,7 +215,7 @@ class Scout:
     # ------------------------------------------------------------ somebody else
 
     def _settle(self) -> None:
-        """Let the target come to what it was sent; raises OSError if it serves no other client."""
+        """Synchronise with the target; raises OSError if it serves no other client."""
         if self._observer is None or self._observer.ended:
             self._observer = self.target.connect()
         for _ in range(ROUND_TRIPS):

@@ -67,7 +67,7 @@ class SlicedCampaign:
         """The target and its profile, once a slice is over."""
         which = repr((options, coverage, seed)).encode()
         self.name = f"fuzz-{hashlib.sha256(which).hexdigest()[:12]}"
-        """The same for each campaign that does exactly this."""
+        """The name of the work: equal for the same options, coverage and seed."""
         self._updates: dict[str, ProgressUpdate] = {}
         self._beats: dict[str, Beat] = {}
         self._mine: set[int] = set()
@@ -126,7 +126,7 @@ class SlicedCampaign:
 
     @property
     def unreduced(self) -> list[Path]:
-        """The files of what was seen in slices that are not over."""
+        """The files of unshrunk findings from slices that are not over."""
         return [path for paths in self._unreduced.values() for path in paths]
 
     def _all_known(self) -> SharedKnowledge:
@@ -142,7 +142,7 @@ class SlicedCampaign:
     # ------------------------------------------------------------ putting together
 
     def _merge(self, outcome: SliceOutcome) -> None:
-        """Take what came of a slice; once more changes nothing but counts."""
+        """Merge the outcome of a slice; merging it twice changes nothing except counts."""
         for data in outcome.known.inputs - self.known.inputs:
             self._pool.add(data)
         for entry in map(loads, outcome.known.entries - self.known.entries):

@@ -42,7 +42,7 @@ _BEAT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SharedKnowledge:
-    """The knowledge of a campaign: inputs, what has come of them, and lines known to be wrong.
+    """The knowledge of a campaign: inputs, their outcomes, and forms of lines with known bugs.
 
     ``entries``: programs, each with the edges that it reaches, as text.
     """

@@ -35,12 +35,12 @@ _SOME = 2**31
 _ODD = "…"
 """Stands for all words that do not begin like a command."""
 _MANY = 3
-"""Forms with one word, from which on others with that word most likely show the same."""
+"""Buggy forms of one word from which on its other forms most likely show the same bug."""
 _PLAIN = {"number", "name"}
 
 
 class Suppression:
-    """Forms of lines that have shown what is wrong; those of plain lines are never among them."""
+    """Forms of lines that have triggered bugs; forms of plain lines are never included."""
 
     def __init__(self) -> None:
         self._forms: set[Form] = set()

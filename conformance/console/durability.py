@@ -48,12 +48,12 @@ _OPTION = re.compile(r"-f(\d+)")
     default=8.0,
     show_default=True,
     metavar="SECONDS",
-    help="how long it may take until it listens",
+    help="how long the server may take until it listens",
 )
 @option(
     *(WHAT, "--older"),
     metavar="COMMAND",
-    help="an older version of it, on whose files it is started, too: a command as for --launch",
+    help="an older version: the server is also started on its files; a command as for --launch",
 )
 @option(
     *(WHAT, "--loss"),
@@ -82,7 +82,7 @@ _OPTION = re.compile(r"-f(\d+)")
     default=500,
     show_default=True,
     metavar="N",
-    help="at how many places its files are damaged, at most",
+    help="the largest number of places at which files are damaged",
 )
 @option(
     *(_TRIED, "--jobs"),
@@ -90,7 +90,7 @@ _OPTION = re.compile(r"-f(\d+)")
     default=2,
     show_default=True,
     metavar="N",
-    help="in so many processes",
+    help="the number of processes",
 )
 @option(
     *(_KEPT, "--folder"),
@@ -98,7 +98,7 @@ _OPTION = re.compile(r"-f(\d+)")
     default=PLACE,
     show_default=True,
     metavar="FOLDER",
-    help="where crashes are kept, with what each has left",
+    help="the folder for crashes, with the files that each has left",
 )
 @option(
     *(_KEPT, "--report"),
@@ -107,7 +107,7 @@ _OPTION = re.compile(r"-f(\d+)")
     help="write a report there, or add to that of a run on the same server",
 )
 @option(_KEPT, "--name", default="", metavar="NAME", help="the server's name in that report")
-@option(_KEPT, "--resume", is_flag=True, help="go on with what the folder has")
+@option(_KEPT, "--resume", is_flag=True, help="resume the campaign in the folder")
 def durability(
     launch: str,
     profile: str,
@@ -125,7 +125,7 @@ def durability(
 ) -> int:
     """Crash the server at every write to its binlog, restart it, and check which jobs survived.
 
-    Exit code 0: nothing that breaks the text found, 1: something.
+    Exit code 0: no violation of the text found, 1: a violation found.
     """
     for command in filter(None, (launch, older)):
         if "{binlog}" not in command or "[" in command:
@@ -151,9 +151,9 @@ def durability(
 
 
 def promised(command: str, loss: str | None) -> float | None:
-    """Return the seconds that lost power may cost, None if nothing is said.
+    """Return the seconds that a power loss may cost, None if no option states it.
 
-    Raises UsageError if that is not said well.
+    Raises UsageError if the value is malformed.
     """
     words = shlex.split(command)
     if loss is None:

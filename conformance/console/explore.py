@@ -121,7 +121,7 @@ class _Exploration:
     type=SECONDS,
     default=600.0,
     metavar="SECONDS",
-    help="for how long",
+    help="how long to explore",
 )
 @option(
     *(_TRIED, "--states"),
@@ -131,7 +131,7 @@ class _Exploration:
     metavar="N",
     help="the largest world",
 )
-@option(_TRIED, "--jobs", type=FROM_1, default=1, metavar="N", help="in so many processes")
+@option(_TRIED, "--jobs", type=FROM_1, default=1, metavar="N", help="the number of processes")
 @option(_TRIED, "--cluster", metavar="ADDRESS", help="on the workers of a Dask scheduler")
 @option(_KEPT, "--resume", is_flag=True, help="leave out worlds that were explored before")
 @option(
@@ -250,7 +250,7 @@ class Far(NamedTuple):
     files: HandedOver
 
     def filed(self) -> Explored:
-        """Store the findings here; return the line about the world."""
+        """Store the findings here; return the explored world with local paths to its files."""
         self.files.file(FOLDER)
         if (test := self.explored.test) is None:
             return self.explored

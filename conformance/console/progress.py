@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 ON_A_TERMINAL, IN_A_FILE = 0.5, 10.0
-"""Seconds between two words; the first come that late, too."""
+"""Seconds between two progress updates, and before the first one."""
 _LINES = 10_000
 
 

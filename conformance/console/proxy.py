@@ -39,7 +39,7 @@ def proxy(
     report: Path | None,
     shared: bool,
 ) -> int:
-    """Forward all connections to a server, and judge a copy of what is said.
+    """Forward all connections to a server, and judge a copy of the traffic.
 
     Clients and server get the bytes of each other unchanged, and wait for no verdict. Ctrl-C ends
     it.

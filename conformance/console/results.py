@@ -44,7 +44,7 @@ def compare(
 ) -> int:
     """Compare the results of many runs side by side.
 
-    Of two runs, what broke and what was fixed is printed; exit code 1: something broke.
+    Given two runs, print what broke and what was fixed; exit code 1: something broke.
     """
     if servers is not None and folder is not None:
         files = (*files, *matrix(servers, folder, cluster))

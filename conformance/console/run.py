@@ -125,7 +125,7 @@ run = ConsoleCommand(
 
 
 def _settings() -> list[str]:
-    """Return what keeps a pytest.ini, and the like, of the current folder from being used."""
+    """Return the options that make pytest ignore a pytest.ini, or the like, of this folder."""
     return ["-c", str(Path(__file__).with_name("run.ini")), f"--rootdir={Path.cwd()}"]
 
 

@@ -56,7 +56,7 @@ REPLY_LIMIT = 10.0
 @option(
     *(WHAT, "--beside"),
     metavar="COMMAND",
-    help="another server, which is measured in turn with it: a command as for --launch",
+    help="another server, measured in turn with the first: a command as for --launch",
 )
 @option(
     *(WHAT, "--start-timeout"),

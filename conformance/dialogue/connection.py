@@ -252,7 +252,7 @@ class Connection(UsualCommands):
         self.transport.reset()
 
     def passed(self, sent: bytes, came: bytes) -> int:
-        """Record what its transport has sent and received alone; give the position of the first."""
+        """Record bytes exchanged on its bare transport; return the position of the sent ones."""
         position = self._transcript.add(self.name, ">", sent, self._timeline.now())
         if came:
             self._transcript.add(self.name, "<", came, self._timeline.now())
@@ -407,7 +407,7 @@ class Connection(UsualCommands):
                 raise Deviation(str(reply), str(arrival.reply), arrival.position, step=step)
 
     def has_no_reply(self, sent_at: float) -> None:
-        """Expect that nothing has come that a command sent at ``sent_at`` waits for."""
+        """Expect that a command sent at ``sent_at``, which waits, has no reply yet."""
         self.poll()
         timing = self._timeline.timing(sent_at)
         for arrival in self._arrivals:
@@ -431,7 +431,7 @@ class Connection(UsualCommands):
             raise Deviation(THE_END, str(arrival.reply), arrival.position, step=step)
 
     def _await_end(self, is_over: Callable[[], bool]) -> None:
-        """Expect the end of the connection, or whatever else ends the wait for it."""
+        """Wait until ``is_over``; raises Deviation on a timeout or malformed replies."""
         self._timeline.waits()
         wait = self._waiting("")
         self._wait_until(is_over, lambda: wait.left)
@@ -440,6 +440,6 @@ class Connection(UsualCommands):
 
 
 def command_of(data: bytes) -> str:
-    """Return the command that a message begins with; its first word if it is none."""
+    """Return the command that a message begins with; ``another line`` if it is none."""
     word = data.partition(CRLF)[0].partition(b" ")[0].decode("latin-1")
     return word if word in VERBS else "another line"

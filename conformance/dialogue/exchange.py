@@ -107,7 +107,7 @@ class Replies(Protocol):
         ...
 
     def has_no_reply(self, sent_at: float) -> None:
-        """Expect that nothing has come that a command sent at ``sent_at`` waits for."""
+        """Expect that a command sent at ``sent_at``, which waits, has no reply yet."""
         ...
 
 

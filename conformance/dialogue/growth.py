@@ -108,7 +108,7 @@ class Queue(ABC):
 
     @abstractmethod
     def first(self) -> Lines:
-        """Return how the first item is taken out of it, wherever a profile has nothing else."""
+        """Return the lines that take out the first item, even if the profile has no other way."""
 
     @abstractmethod
     def look(self) -> Lines:

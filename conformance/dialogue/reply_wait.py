@@ -16,7 +16,7 @@ _PROMPT = 0.02
 class Awaiting:
     """The wait for a reply of a target, with a timeout of so many seconds of real time.
 
-    While others keep the target from a CPU, it goes on.
+    Time for which others keep the target from a CPU extends the timeout.
     """
 
     target: Target

@@ -20,7 +20,7 @@ MOMENT = 0.03
 WINDOWS = 5
 """Windows after which it is taken not to."""
 BUSY, RUNS = 0.2, 0.04
-"""The parts of a window for which a server needs a CPU, and has one, that does not rest."""
+"""Shares of a window, needing a CPU and running, from which on a server is not at rest."""
 TALK = 1000
 """Bytes that it writes in a window, of which it may be kept from more by a slow disk."""
 

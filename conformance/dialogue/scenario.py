@@ -223,7 +223,7 @@ class Scenario:
         return self.resources is not None and self.resources.were_limited
 
     def may_end(self, outage: Outage) -> bool:
-        """Return whether the target may end like this, for want of everything."""
+        """Return whether this outage is allowed, as no allocation could succeed."""
         return self.resources is not None and self.resources.may_end(outage)
 
     def disturbed(self) -> bool:

@@ -195,7 +195,7 @@ class Timeline:
 
     @property
     def is_tried_again(self) -> bool:
-        """Return whether a failure proves nothing, as more time follows the next time."""
+        """Return whether a failure proves nothing, as the next attempt allows more time."""
         return self.raced and self._arrival < self._limits.arrival[-1]
 
     @property
@@ -217,7 +217,7 @@ class Timeline:
             self.latenesses.append(max(0.0, arrived - self._advanced_until))
 
     def before_sending(self) -> None:
-        """Grant the target's timers their lateness, after an advance, before they are asked for."""
+        """Let the allowed lateness of the target's timers pass before sending after an advance."""
         if self._settled:
             return
         self._settled = True
@@ -238,7 +238,7 @@ class Timeline:
                 connection.nudge()
 
     def becomes(self, is_so: Callable[[], bool], within: float = 0.0) -> bool:
-        """Return whether something becomes so that must, though no text says when.
+        """Return whether ``is_so`` becomes true in time, where no text says when it must.
 
         It may take as long as a timer may be late, or ``within`` seconds if that is longer.
         """

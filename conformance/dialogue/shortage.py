@@ -100,7 +100,7 @@ def _left_open(
 
 @contextlib.contextmanager
 def before_shortage() -> Iterator[None]:
-    """Let a failure here be no matter of exhaustion; raises NotTestable instead.
+    """Raise NotTestable for a failure before the shortage: it is not due to exhaustion.
 
     The requirement that it breaks has a test of its own.
     """

@@ -154,7 +154,7 @@ class UsualCommands(ABC):
         return True
 
     def minds_time(self) -> None:
-        """Note that what comes is no longer so if the target takes long."""
+        """Record that a timer is near: later observations depend on the speed of the target."""
         self._timeline.timed = True
 
     def put(self, body: bytes = b"", pri: int = 0, delay: int = 0, ttr: int = 60) -> int:
@@ -253,7 +253,7 @@ class UsualCommands(ABC):
 
     @contextlib.contextmanager
     def _on_a_tube(self) -> Iterator[None]:
-        """Blame the command that has not made a tube, where another finds none."""
+        """Blame the command that should have made a tube if another one gets NOT_FOUND."""
         try:
             yield
         except Deviation as deviation:
@@ -357,7 +357,7 @@ class UsualCommands(ABC):
             raise deviation
 
     def gets_soon(self, line: str, reply: Reply) -> None:
-        """Observe until this is the reply, as it must be, though no text says when."""
+        """Repeat an observation until it gets this reply, which is due within the grace period."""
         self.becomes(lambda: self.observe(line).any_reply() == reply)
         self.observe(line).expect(reply)
 

@@ -166,7 +166,7 @@ def workers(count: int) -> Backend[Inventory]:
 
 
 def _read(path: Path) -> dict[str, Inventory]:
-    """Return the inventories of before; a line that was not finished is nothing."""
+    """Return the inventories of earlier runs; unfinished lines are skipped."""
     inventories = {}
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():

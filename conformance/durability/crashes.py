@@ -131,7 +131,7 @@ def points(operations: Sequence[Timed], begin: int, most: int) -> set[int]:
 
 
 def some(found: Sequence[_Item], most: int) -> list[_Item]:
-    """Return so many at most, as evenly as they come, the last among them."""
+    """Return ``most`` items at most, evenly spaced, the last one included."""
     step = max(len(found) / most, 1.0)
     return [found[int((n + 1) * step) - 1] for n in range(min(most, len(found)))]
 

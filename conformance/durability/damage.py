@@ -18,9 +18,9 @@ _LIMITS = (0, 2**31 - 1, 2**31, 2**32 - 1)
 """Numbers that are written in place of each 32 bits: where lengths are, these are their limits."""
 _FOREIGN = (b"", b"\0", b"hello, world\n" * 500, b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 20)
 _OLDER = 3
-"""Versions before that of a file, if it begins with one, that it is said to have."""
+"""Earlier versions that a file is made to claim, if it begins with a version."""
 _VERSIONS = 256
-"""The number at the beginning of a file from which on it is no version."""
+"""The least number at the beginning of a file that is not taken for a version."""
 _CUT = 16
 """Bytes between two places at which a file is cut off."""
 _BEHIND = 64

@@ -23,7 +23,7 @@ _ZEROS = bytes(BLOCK)
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The bytes of a file: its size, and its blocks but those with zeros only."""
+    """The bytes of a file: its size, and its blocks except those with zeros only."""
 
     size: int = 0
     blocks: Mapping[int, bytes] = field(default_factory=dict)

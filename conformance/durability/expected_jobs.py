@@ -83,7 +83,7 @@ class ExpectedJobs:
         return AllJobs({**self._views}, buried)
 
     def _look(self, verb: str) -> None:
-        """Note how the jobs are that a command has changed."""
+        """Update the views of the jobs that a command has changed."""
         model = self._model
         changed = {*model.changed, *model.counted}
         model.changed.clear()

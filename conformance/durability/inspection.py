@@ -21,7 +21,7 @@ from reference_server.profiles import Profile
 from reference_server.wire import ProtocolError, Reply, escape
 
 BEYOND = 3
-"""Ids that nobody has been given, and that are asked for all the same."""
+"""Ids beyond the highest one ever given that are queried as well."""
 _FOLD = 60
 """Bytes up to which a body is shown in full."""
 _WAIT = 0.05
@@ -132,7 +132,7 @@ def _how_it_ended(server: Launched, error: Exception) -> str:
 
 
 class _Asker:
-    """A client that asks, and comes again where a reply was not one."""
+    """A client that connects anew after a malformed reply."""
 
     def __init__(self, where: Address, question: Question) -> None:
         self._where = where

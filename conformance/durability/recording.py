@@ -191,7 +191,7 @@ class Played(NamedTuple):
 
 
 def usual_loss(profile: Profile) -> float:
-    """Return the seconds that lost power may cost with beanstalkd if nothing is said of it."""
+    """Return the seconds that a power loss may cost with the default options of beanstalkd."""
     return NEVER if profile.written < _SYNCS else 0.05
 
 

@@ -47,7 +47,7 @@ class DurabilityReport:
 
     @property
     def loose(self) -> int:
-        """Return how many requirements are broken that no text says so strictly."""
+        """Return how many requirements below the level ``must`` are broken."""
         return len({f.requirement for f in self.findings if f.level(self.profile) != "must"})
 
     @property

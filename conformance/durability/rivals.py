@@ -60,7 +60,7 @@ def _put_in_turns(question: Question, *servers: Launched) -> list[str]:
 
 
 def _lost(question: Question, folder: Path, answered: list[str]) -> Iterator[JobDifference]:
-    """Yield what one server does not find of that which two have taken."""
+    """Yield a difference if a single server lacks jobs that the two have accepted."""
     inventory = inspect_folder(replace(question, ids=tuple(range(1, 4 * PUTS))), folder)
     if inventory.ending:
         yield _wrong("no server starts on a folder that two have used", inventory.ending)

@@ -154,7 +154,7 @@ def _bodies(limit: int) -> Iterator[Step]:
 
 
 def _thousands() -> Iterator[Step]:
-    """Yield thousands of jobs in all states, of which as many are deleted as make files go."""
+    """Yield thousands of jobs in all states, and delete enough of them to make files go."""
     for number in range(MANY):
         body = b"%d" % (number % 10) * (_LONG if number % 100 == 57 else number % 7 * 40)
         is_buried, is_delayed = number % 10 == 3, number % 10 in (6, 9)
@@ -172,7 +172,7 @@ def _thousands() -> Iterator[Step]:
 
 
 def _at_work() -> Iterator[Step]:
-    """Yield what is done with the jobs that are left, by which files are rotated and compacted."""
+    """Yield commands on the remaining jobs that make a server rotate and compact its files."""
     for number in range(5, MANY, MANY // 40):
         first = number - number % 10
         yield put(f"m{number}", b"new" * (number % 60), pri=0)

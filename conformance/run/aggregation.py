@@ -51,7 +51,7 @@ class RequirementVerdict:
 
 
 class Result(NamedTuple):
-    """A test, and by which other requirement each of its own is blocked, if it is.
+    """A test; ``blocked`` maps each of its blocked requirements to the one that blocks it.
 
     ``kind`` is that of its deviation, if it has one.
     """
@@ -225,7 +225,7 @@ def _kinds(results: Iterable[Result], slug: str) -> Iterator[DeviationKind]:
 
 
 def grounds(reason: str) -> str:
-    """Return a reason without what was seen: it is the same for many tests."""
+    """Return a reason without its observation, so that many tests share it."""
     return reason.partition(": expected ")[0]
 
 

@@ -54,7 +54,7 @@ class Blame:
 
 
 def blame_of(deviation: Deviation, traits: Traits) -> Blame:
-    """Return whom a deviation of a target with these traits blames."""
+    """Return the blame for a deviation of a target with these traits."""
     step, suspects = deviation.step, deviation.suspects
     if _is_unknown(step, traits):
         # Whatever the test is about, and however it has sent the command.
@@ -106,7 +106,7 @@ def cause_of(blame: Blame, traits: Traits, said: str = "") -> CauseRecord | None
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """A test with all requirements that it says something of, and those that are blocked by what.
+    """A test, all requirements that it judges, and for each blocked one the broken one.
 
     ``blocked``: for each requirement that was not tested, the one that is broken.
     """
@@ -118,7 +118,7 @@ class Attribution:
 def attribute(
     tests: Sequence[Test], blames: Sequence[Blame | None], is_must: Callable[[str], bool]
 ) -> list[Attribution]:
-    """Return for each test whom it blames; ``blames`` has None for those that did not fail."""
+    """Attribute each failed test to a requirement; ``blames`` has None for the other tests."""
     failed = [
         (test, blame)
         for test, blame in zip(tests, blames, strict=True)

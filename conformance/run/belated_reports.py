@@ -1,4 +1,4 @@
-"""Reports of tests that had ended before it was clear that they ended the target, too."""
+"""Belated reports: of tests that had finished before it was clear that they ended the target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def belated_property(config: pytest.Config, report: pytest.TestReport) -> tuple[
 
 
 class BelatedReports:
-    """Takes such reports out of those of later tests, wherever these have run."""
+    """Unpacks belated reports from the reports of later tests, in whatever process these ran."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config

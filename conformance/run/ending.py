@@ -41,7 +41,7 @@ class Ending:
                 print_summary(summary, terminalreporter)
 
     def _category(self, name: str, number: int | None) -> str:
-        """Return as what a test is counted that was counted when nobody knew what blocks it."""
+        """Return the final category of a report: ``name``, or blocked or known if it is excused."""
         if number is None or not self._summary.is_excused(number):
             return name
         return "blocked" if self._summary.is_blocked(number) else "known"

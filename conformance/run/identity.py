@@ -25,7 +25,7 @@ def identified(target: Target, options: Options) -> results.TargetRecord:
 
 
 def _departures(profile: Profile) -> results.DialectRecord | None:
-    """Return what a fork has otherwise, None if the profile is no fork's."""
+    """Return a fork's dialect and its differences; None if the profile is not a fork's."""
     dialect = profile.dialect
     if not dialect.extends:
         return None

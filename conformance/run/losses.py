@@ -35,7 +35,7 @@ MOST = {True: 30, False: 3}
 
 
 class Loss(NamedTuple):
-    """A test that was over when it was seen that it has ended the target."""
+    """A finished test that turned out later to have ended the target."""
 
     item: pytest.Function
     outcome: Outcome

@@ -146,7 +146,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _source(config: pytest.Config) -> Callable[[], SourceCoverage | None]:
-    """Return what gives the coverage of the target's source, if the run was asked for it."""
+    """Return a function that reads the source coverage; it returns None unless requested."""
     if (build := config.option.beanstalk_coverage_report) is None:
         return lambda: None
     if config.option.beanstalk_launch is None:
@@ -162,7 +162,7 @@ def _source(config: pytest.Config) -> Callable[[], SourceCoverage | None]:
 
 
 def _check_root(config: pytest.Config, option: str, path: Path) -> None:
-    """Refuse a path outside that pytest has taken for a folder of tests: it knew no such option."""
+    """Refuse an outside path in a separate argument: pytest takes it for a folder of tests."""
     asked = config.invocation_params
     if option in asked.args and not path.resolve().is_relative_to(asked.dir):
         raise pytest.UsageError(f"write {option}={path} in one word: pytest took it for a folder")
@@ -374,7 +374,7 @@ def _with_company(item: pytest.Function, found: Observation) -> Observation:
 
 
 def _late(item: pytest.Function, outcome: Outcome) -> pytest.TestReport:
-    """Return the report of a test that was over when it was seen that it has ended the target."""
+    """Return the report of a finished test that turned out later to have ended the target."""
     observation = _observe(item, outcome)
     path, line, _ = item.location
     known, evidence = observation.test.known, observation.test.evidence

@@ -279,7 +279,7 @@ def _needs_all_commands(target: Target) -> None:
 
 
 def _excuse(scenario: Scenario, outcome: Outcome) -> None:
-    """Let a target that has ended as it may be none that is lost."""
+    """Turn a loss into NotTestable if the scenario allows the target to end in this way."""
     assert isinstance(outcome.error, TargetLost)
     if scenario.may_end(outcome.error.outage):
         reason = f"it does not go on when no allocation succeeds: {outcome.error.outage}"
@@ -346,7 +346,7 @@ class Overlapped:
 
     @property
     def lost_or_going_on(self) -> int:
-        """Return how many tests, not asked for yet, have lost the target or may still lose it."""
+        """Return how many uncollected outcomes are a loss of the target, or still pending."""
         outcomes = [self._outcomes.get(name) for name in self._left]
         return sum(one is None or isinstance(one.error, TargetLost) for one in outcomes)
 

@@ -100,14 +100,14 @@ class Suite:
         self.known: MeasuredTarget | None = None
         """The survey of another process, if that has made it."""
         self.effort = ShrinkBudget(EACH, IN_ALL)
-        """The time for making findings small; processes share that of a run."""
+        """The time budget for shrinking findings; the processes of a run share it."""
         self._distributed = distributed
         self._target: Target | None = None
         self._left = ""
         self._identity: tuple[Target, results.TargetRecord] | None = None
         self._overlapped: list[Overlapped] | None = None
         self._trials = ShrinkBudget(EACH, IN_ALL)
-        """The time for trying whether what failed in company fails alone."""
+        """The time budget for repeating alone the tests that failed while others ran."""
         self._round_trip = 0.0
 
     def start(self) -> Target:
@@ -285,7 +285,7 @@ class Suite:
         return self.losses.after(item, outcome, self.target, others, again)
 
     def company(self, item: pytest.Function) -> list[pytest.Item]:
-        """Return all tests that ran together, if one of them fails only then; else nothing.
+        """Return the overlapping tests, this one included, if it fails only among them; else none.
 
         On a server that we cannot start again, the test is run once more, alone, as long as there
         is time for that. One that has a server of its own is alone anyway.

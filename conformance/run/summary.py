@@ -28,7 +28,7 @@ from reports.results import SourceCoverage, Test, WorldRecord
 from reports.verdicts import Verdict
 
 REMARKS = "remarks"
-"""By which name a process hands on what it remarks at its end."""
+"""The key of the remarks that a worker process transfers when it ends."""
 _SHORT = {Verdict.NON_STRICT: "n", Verdict.INCONCLUSIVE: "i", Verdict.NOT_TESTABLE: "u"}
 
 
@@ -53,7 +53,7 @@ class Summary:
         self.reports: list[pytest.TestReport] = []
         self._observations: list[Observation] = []
         self._tests: list[Test] = []
-        """The results of the tests as they were found, before they were seen together."""
+        """The results of the tests before attribution, which compares all of them."""
         self._blocked: list[dict[str, str]] = []
         self._has_stopped = self._was_ended_by_xdist = False
         self.remarks: list[str] = []
@@ -114,7 +114,7 @@ class Summary:
         return self._blocked
 
     def _settle(self) -> None:
-        """Return, for each test so far, the requirements that block it."""
+        """Attribute the failures so far: update the observations and blocked requirements."""
         if len(self._blocked) == len(self._observations):
             return
         stage = self._observations[0].target.stage
@@ -197,6 +197,6 @@ class Summary:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _all_excused(self, session: pytest.Session) -> bool:
-        """Return whether nothing has failed but tests that are blocked by what is known."""
+        """Return whether every failed test is excused: by known deviations, or as blocked."""
         failed = [number for number, report in enumerate(self.reports) if report.failed]
         return 0 < len(failed) == session.testsfailed and all(map(self.is_excused, failed))

@@ -22,7 +22,7 @@ BUSY = "the machine was too busy to decide"
 
 @dataclass(frozen=True, slots=True)
 class SuspectedFlake:
-    """Why a failure should be looked for again; ``reason`` is empty if nobody was seen to be late.
+    """The reason to repeat a test; ``reason`` is empty if no lateness was observed.
 
     ``is_race``: a clock was moved before the target can be known to have read what was sent. That
     is no excuse for an attempt that has given it the longest time for that.
@@ -63,7 +63,7 @@ def _busy(starved: Starved, seconds: float, target: Target) -> SuspectedFlake | 
 
 
 def _is_busy_with_itself(target: Target) -> bool:
-    """Tell whether a target has nothing to do and needs a CPU all the same, all the time.
+    """Tell whether a target that has answered everything still uses a CPU all the time.
 
     Others cannot have kept it from what it would have done there.
     """

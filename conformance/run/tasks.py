@@ -64,7 +64,7 @@ class Backend(ABC, Generic[Result]):
 
     @abstractmethod
     def _ended(self) -> Iterable[Future[Result]]:
-        """Return what has ended, after a while at the latest."""
+        """Return the finished futures, perhaps none; wait for a limited time only."""
 
     def _taken(self, task: Task[Result]) -> None:
         """Forget a task, as its result was taken."""

@@ -26,7 +26,7 @@ _AGAIN = 0.02
 
 
 def delete_jobs(target: Target, generation: int, jobs: Iterable[int], limit: float) -> None:
-    """Delete jobs of ours, in whatever state; return up ``limit`` seconds after a reply.
+    """Delete jobs of ours, in any state; give up if a reply takes more than ``limit`` seconds.
 
     ``generation``: the target's when they were made; in another one, they are somebody else's.
     """
@@ -139,7 +139,7 @@ def sweep(target: Target, is_meant: Callable[[str], object], limit: float) -> li
 
 
 class _Broom:
-    """A connection that deletes jobs of whole tubes; it uses none of them for long."""
+    """A connection that empties tubes; it never keeps one in use, so that empty ones can vanish."""
 
     def __init__(self, target: Target, sock: Transport, end: float) -> None:
         self._target = target

@@ -30,9 +30,9 @@ LOOK = 1000
 _EXACT = 125 * 10**6
 """Nanoseconds. libfaketime reads times as floating-point numbers: multiples of this are exact."""
 _FEWER, _OFTEN = 4, 3
-"""One in so many seconds is waited for a server that hangs, and how often it must have hung."""
+"""The divisor of timeouts after a hang, and the number of hangs that makes it permanent."""
 _LEAST = 0.05
-"""Seconds that such a server gets in any case."""
+"""The shortest timeout, in seconds, of a server that hangs."""
 _REST, _NAP = 0.5, 0.0005
 """Seconds that a server gets to go to sleep after its last reply, and those between two looks."""
 FOLDER = "beanstalk-conformance-clock-"
@@ -228,7 +228,7 @@ class FakeClock(ControlledClock):
         return self._looks is not None
 
     def _looked(self) -> int:
-        """Return the nanoseconds since the clock was first read."""
+        """Return the nanoseconds by which the reads so far advance the clock."""
         return self._looks.count() * self.step if self._looks is not None else 0
 
     def time(self) -> float:
@@ -270,7 +270,7 @@ class FakeClock(ControlledClock):
 
 
 class Looks:
-    """Return how often a process and its children have read their fake clock.
+    """The number of times that a process and its children have read their fake clock.
 
     libfaketime counts that in shared memory; raises OSError or ValueError if it does not.
     """

@@ -62,7 +62,7 @@ class _Probe:
         self._clock = clock
 
     def run(self) -> None:
-        """Raise :class:`Doubt` if something does not happen as the clock says."""
+        """Raise :class:`UnsafeClock` if the server does not act as its clock says."""
         self._timeouts_end(self._a_day_passes())
 
     def _a_day_passes(self) -> bytes:

@@ -26,7 +26,7 @@ LONGEST_NAME, LONGEST_LINE = 1000, 8192
 """Bytes up to which limits are looked for."""
 _NOBODY = next(iter(NOBODYS.values()))
 _PROBES = {"pause-tube": f"pause-tube {_NOBODY} 0".encode(), "kick": b"kick 0"}
-"""Lines that change nothing, of commands that have no probe as others may wait for what they do."""
+"""Harmless lines for commands without a probe: other clients may wait for their effect."""
 _REFUSED = {
     "UNKNOWN_COMMAND": b"conformance-unknown",
     "BAD_FORMAT": b"delete x",

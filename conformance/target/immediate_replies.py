@@ -37,7 +37,7 @@ _PAUSE_FATAL = "under libfaketime, the launched server is lost at pause-tube"
 
 
 def late_instants(address: Address, limit: float, traits: Traits, pause: float) -> list[str]:
-    """Return what a server just launched does not do at once, each as a doubt about its clock.
+    """Return a reason against moving the clock for each effect that a new server delays.
 
     A reply may take ``limit`` seconds, that to pause-tube ``pause``. ``traits``: as for visits.
     """

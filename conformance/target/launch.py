@@ -41,7 +41,7 @@ _SAID, _REPORT = 2000, 2**14
 _UNREAD = 1_000_000
 """Bytes of the server's output that are read at a time."""
 _LOOK = 0.1
-"""Seconds after which it is looked again whether a server has ended that does not answer."""
+"""Seconds between two checks of whether an unresponsive server has exited."""
 _EXIT, _LAST_WORDS = 0.8, 2.0
 """Seconds for an exit that was asked for, and for which it may need a CPU then, at most."""
 _ENDLESS: set[str] = set()
@@ -204,7 +204,7 @@ class Launched:
         """Return whether the server speaks to its first client, or ends the connection.
 
         On a busy machine, a server may listen long before it gets to its first client.
-        ``goodbye``: the seconds that the end is waited for then, if not as long as usual.
+        ``goodbye``: the timeout for the end of the connection, if not the usual one.
         ``seconds``: that it has at most.
         """
         limits = self._limits

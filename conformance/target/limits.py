@@ -23,7 +23,7 @@ class Limits:
     reply: float = 5.0
     """Seconds after which a reply that is due is taken to be missing."""
     raced: float = 1.0
-    """Seconds after which it is missing where a test is tried again anyway if it is."""
+    """Seconds after which a reply is missing in an attempt that is then repeated anyway."""
     arrival: tuple[float, ...] = (0.0, 0.05, 0.5)
     """For each attempt at a test, the seconds in which a pending command reaches it."""
     alive: float = 2.0

@@ -35,7 +35,7 @@ def held_back(line: bytes) -> str:
 
 
 def must(holds: bool, reason: str) -> None:
-    """Raise :class:`Doubt` if something does not hold."""
+    """Raise :class:`UnsafeClock` with this reason unless the condition holds."""
     if not holds:
         raise UnsafeClock(reason)
 
@@ -110,7 +110,7 @@ class ProbeClients:
 def probe_clients(
     address: Address, limit: float, traits: Traits, clock: FakeClock | None = None
 ) -> Iterator[ProbeClients]:
-    """Yield clients of a server; raises :class:`Doubt` for whatever goes wrong.
+    """Yield two clients of a server; any failure raises :class:`UnsafeClock`.
 
     ``clock``: the server's, moved after a timeout to find out whether the reply waits for that.
     """

@@ -113,7 +113,7 @@ def _is_answered_once(address: Address, line: bytes, limit: float) -> bool:
 
 
 def _news(address: Address, limit: float) -> tuple[dict[Profile, str], dict[Profile, str], bytes]:
-    """Return the profiles whose novelties a server knows, those whose it lacks, and the evidence.
+    """Return the profiles with a novelty that is found, those with none, and the stats body.
 
     The oldest comes first. A profile is in neither list if its novelties cannot be probed. Stats
     are probed last.

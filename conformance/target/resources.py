@@ -113,7 +113,7 @@ class Resources:
         return count
 
     def keeps_alive(self, client: int, server: int) -> bool | None:
-        """Return whether the system looks for it after an idle client; None if it cannot be seen.
+        """Return whether TCP keep-alive probes an idle client; None if no socket shows it.
 
         ``client`` and ``server`` are their ports; a client's port may be in use
         for other servers as well.
@@ -153,7 +153,7 @@ class Resources:
         return self._try(b"descriptors", (*_FEW, str(number)), {})
 
     def try_with_allocations(self, part: float) -> Outage | None:
-        """Do the same while a part of all allocations fails, from the start."""
+        """End it, and try to start it while a share of all allocations fails."""
         return self._try(b"allocations", (), self._allocations().from_the_start(part))
 
     def _try(
@@ -225,7 +225,7 @@ class Resources:
         return failed
 
     def end(self) -> int | None:
-        """Hold its processes no more; return how many calls have failed, None if none were to."""
+        """End all injected failures; return how many calls failed, None if none were injected."""
         failed = sum(failing.end() for failing in self._failing) if self._failing else None
         if self._refuses:
             self._refuses = False

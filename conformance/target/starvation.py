@@ -237,7 +237,7 @@ class _Reading(NamedTuple):
 
 
 class Starvation:
-    """Return how long this thread, or the target, has been kept from a CPU since this was made.
+    """Measures how long this thread, or the target, was kept from a CPU since its creation.
 
     ``target`` gives the CPU time of the target so far; where it is unknown for how long it
     ran, that is 0. All is to be called by the thread that made this.
@@ -260,7 +260,7 @@ class Starvation:
         return reading.time
 
     def since(self, begun: float | None = None, due: float | None = None) -> Starved:
-        """Return how it was since a mark, or since this was made; with us, since ``due``."""
+        """Return the CPU starvation since a mark (default: since creation); ours since ``due``."""
         first = self._first if begun is None else self._marks[begun]
         ours = first if due is None else self._marks[due]
         now = self._read()

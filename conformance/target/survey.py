@@ -54,7 +54,7 @@ _SLOW = 0.25
 _MODEST = 1024
 """Bytes of a body that any target is taken to accept."""
 _STOPS = 64
-"""Bytes by which two sizes differ between which the limit of bodies is not looked for any more."""
+"""Bytes: the search for the limit of bodies stops when its bounds are this close."""
 
 
 class _Situation(NamedTuple):

@@ -26,7 +26,7 @@ def lengthened(seconds: float, traits: Traits, command: str = "") -> float:
 
 
 def end_timeout(seconds: float, traits: Traits) -> float:
-    """Return for how many of so many seconds the end of a connection is awaited.
+    """Return the timeout for the end of a connection, which is at most ``seconds``.
 
     Hardly any if the target does not end a connection when its client half-closes it.
     """

@@ -31,7 +31,7 @@ _IN, _OUT = 1, 4
 class Transport:
     """A connection: bytes go out as far as the server reads, and come in as they arrive.
 
-    Nothing waits but what says for how long. ``ended``: nothing more comes, as the server has
+    Only methods that take a timeout wait. ``ended``: nothing more comes, as the server has
     closed the connection, or we have; ``error`` is the reason if it has not just been closed.
     ``is_deaf``: the server has ended it before all was sent, though it may have answered.
     ``unsent``: bytes that the server does not read yet; every wait sends them on.

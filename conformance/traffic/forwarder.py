@@ -300,7 +300,7 @@ class Forwarder:
         return True
 
     def _want(self, side: _Side) -> None:
-        """Wait for what may happen to a side next."""
+        """Register with the poller the events that a side can handle next."""
         events = 0 if side.ended or side.other.unsent else READ
         events |= WRITE if side.unsent else 0
         if events != side.events:

@@ -1,6 +1,6 @@
 """Requests in flight: what each may do to jobs and tubes from when it was sent to its reply.
 
-What a client has asked that has gone may still take effect, for a time.
+Requests of a client that has disconnected may still take effect, for a time.
 """
 
 from __future__ import annotations

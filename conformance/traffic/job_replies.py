@@ -71,7 +71,7 @@ class JobReplies:
     def meets(
         self, conversation: Conversation, request: Request, id: int, reply: Reply
     ) -> FollowedJob | None:
-        """Take a reply that shows a job which is not followed; return it, if it is now."""
+        """Begin to follow the job that a reply shows; return None if that is not possible."""
         known, jobs = self._known, self._known.jobs
         deleted = jobs.deleted.get(id, -1)
         if deleted >= 0:

@@ -1,6 +1,6 @@
 """The knowledge of a server that all parts of the judge share, and how far it can be trusted.
 
-Jobs can be followed as long as nobody speaks to the server unseen, and it was not started again.
+Jobs can be followed while every client is observed and the server does not restart.
 Otherwise all jobs are forgotten, and the judge begins anew.
 """
 

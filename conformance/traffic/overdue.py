@@ -33,13 +33,13 @@ class OverdueReplies:
         self._findings = findings
         self._reported_as = reported_as
         self._served = 0
-        """Nanoseconds in which the server certainly has served somebody, as far as they count."""
+        """Nanoseconds for which the server provably served clients, at most STEP a round trip."""
         self._since = self._searched = 0
         self._ready: dict[str, int] = {}
         """Of this search: a job that clients who wait for a tube must get; 0 if there is none."""
 
     def served(self, asked: Asked) -> None:
-        """Take a reply that has come now."""
+        """Count the round trip that a reply has completed now."""
         if not asked.is_waiting and asked.at >= self._since:
             self._served += min(self._known.now - self._since, STEP)
             self._since = self._known.now

@@ -15,7 +15,7 @@ from reference_server.wire import Reply
 
 
 class QueueOrder:
-    """Marks jobs that seem to be passed over; whether they were is known when they are reserved."""
+    """Marks jobs that seem to be passed over; their next reservation decides it."""
 
     def __init__(self, known: Knowledge, findings: Findings) -> None:
         self._known = known

@@ -188,7 +188,7 @@ class StreamReader(LenientReader):
 
 @cache
 def plain_lines(profile: Profile) -> re.Pattern[bytes]:
-    """Return what matches only lines that the text decides, and matches most of them."""
+    """Return a pattern that matches only lines that the text decides, and most of these."""
     tube = rb"[A-Za-z0-9+/;.$()][-A-Za-z0-9+/;.$()]{0,149}"
     forms = [
         b" ".join(

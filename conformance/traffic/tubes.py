@@ -57,7 +57,7 @@ class TubeView:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether nothing is known that would be lost with it."""
+        """Return whether this view can be dropped without any loss of knowledge."""
         return not (self.waiters or self.kicks or self.job_count or self.pauses)
 
     def is_known_open(self, at: int) -> bool:
