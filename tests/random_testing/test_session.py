@@ -231,3 +231,16 @@ def test_a_reply_that_is_longer_than_expected_is_not_read_byte_by_byte(
 
 
 LISTS = b"list-tubes\r\n"
+
+
+def test_no_more_bytes_are_awaited_than_the_shortest_statistics_have() -> None:
+    """A server need not quote a name that the model quotes: to wait for its quotes takes time."""
+    judge = Judge()
+    judge.connect(1)
+    judge.sent(1, b"use y\r\n", 1)
+    first = judge.missing(1)
+    assert first == len(b"USING y\r\n")
+    judge.sent(1, b"stats-tube y\r\nlist-tubes\r\n", 2)
+    assert judge.missing(1) == first
+    judge.received(1, b"USING y\r\n", 3)
+    assert judge.missing(1) == 1
