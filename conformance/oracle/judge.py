@@ -169,7 +169,9 @@ class Judge:
         """Take in the replies that are as promised to the byte; return what follows them."""
         owed, at = list(self._gear.owed(conn)), 0
         # After the first that differs, the others need not be encoded.
-        texts = self._owed_bytes if self._owed == owed else (one.spoken(self._texts) for one in owed)
+        texts = (
+            self._owed_bytes if self._owed == owed else (one.spoken(self._texts) for one in owed)
+        )
         for count, encoded in enumerate(texts):
             if not data.startswith(encoded, at):
                 del owed[count:]

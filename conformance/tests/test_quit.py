@@ -5,6 +5,7 @@ import pytest
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.exchange import Role
+from conformance.dialogue.scenario import Connect
 from reference_server.wire import FOUND, RESERVED, USING
 
 SERIALLY = (
@@ -15,6 +16,8 @@ UNKNOWN = Role("error.unknown-command")
 """The part of lines that have to be refused before anything else can be seen."""
 PEEKS, SIZE = 110, 60_000
 """Replies, more than a target can send while nothing is read, and the size of each."""
+WAITING, EARLIER = 12, 4
+"""Clients that wait for jobs of another one, and those that have connected before that."""
 LINES = 500
 """Long lines that follow them, more than a target may want to read before."""
 
@@ -64,6 +67,24 @@ def test_quit_closes_the_connection(client: Connection, other: Connection) -> No
     client.raw(b"quit\r\n", replies=0)
     client.is_closed_by_target()
     other.is_in_step()
+
+
+@requirement(
+    "reserve.waits-for-job",
+    "If no job is available to be reserved, beanstalkd will wait to send a response until one "
+    "becomes available.",
+)
+def test_clients_that_wait_get_jobs_that_are_put_together_with_quit(
+    new_client: Connect, new_worker: Connect
+) -> None:
+    waiting = [new_worker().reserve_waiting() for _ in range(EARLIER)]
+    client = new_client()
+    client.needs(b"quit")
+    waiting += [new_worker().reserve_waiting() for _ in range(WAITING - EARLIER)]
+    client.linger()
+    client.raw(b"put 0 0 60 1\r\na\r\n" * WAITING + b"quit\r\n", replies=WAITING)
+    given = {exchange.reply("RESERVED").args[0] for exchange in waiting}
+    assert len(given) == WAITING
 
 
 @requirement("quit.nothing-behind-it", "The quit command simply closes the connection.")

@@ -12,7 +12,7 @@ from reference_server.events import Hangup
 from reference_server.faults.registry import answered, asked, fault, says, takes, takes_like
 from reference_server.model import Model
 from reference_server.state import SECOND, Client, Job, JobState, Tube
-from reference_server.wire import Command, Malformed, Reply, Request, RequestReader
+from reference_server.wire import Command, Malformed, Put, Reply, Request, RequestReader
 
 answered(
     "peek.found",
@@ -385,6 +385,15 @@ class QuitBuries(Model):
         for id in list(conn.reserved):
             self._bury(conn, id, 0)
         return super()._quit(conn)
+
+
+@fault("reserve.waits-for-job", "a job that is put together with quit wakes nobody")
+class DelaysLastPuts(RequestReader):
+    def next_request(self) -> Request | None:
+        request = super().next_request()
+        if isinstance(request, Put) and b"quit\r\n" in self._buffer:
+            return request._replace(delay=3600)
+        return request
 
 
 @fault("quit.nothing-behind-it", "what came together with quit is done first")
