@@ -68,12 +68,17 @@ class _Witnessed:
         self._note(signal.Signals(number).name.encode())
 
     def restart(self) -> None:
-        self._target.restart()
-        self._note(RESTARTS)
+        self._witness(self._target.restart)
 
     def crash(self) -> None:
-        self._target.crash()
-        self._note(RESTARTS)
+        self._witness(self._target.crash)
+
+    def _witness(self, restart: Callable[[], None]) -> None:
+        try:
+            restart()
+        finally:
+            # One that does not start again was restarted, too.
+            self._note(RESTARTS)
 
     def set_wall_clock(self, seconds: int) -> None:
         self._target.set_wall_clock(seconds)
