@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from conformance.dialogue.connection import Connection, command_of
 from conformance.target.target import Target
 from conformance.usual_answers import IN_STEP, usual_answer
-from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step, TargetLost
+from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step
 from reference_server.wire import CRLF, USING
 
 TRIES, SLOW = 5, 0.005
@@ -39,7 +39,6 @@ class Bulk:
         tubes = (f"{client.tube}-end", client.tube)
         self._client = client
         self._transport = client.transport
-        self._server = server
         self._seconds = server.limits.reply
         self._last = "".join(f"use {tube}\r\n" for tube in tubes).encode()
         self._end = b"".join(USING(tube).encode() for tube in tubes)
@@ -71,8 +70,7 @@ class Bulk:
         if len(data) + len(came) < MUCH:
             marked = self._client.passed(data, bytes(came))
         expected = f"replies to {data.count(CRLF):,} lines, the first of which is {command}"
-        if ended and (outage := self._server.outage()) is not None:
-            lost = TargetLost(expected, outage, marked, command)
+        if ended and (lost := self._client.lost(expected, command, marked)):
             lost.owner = usual_answer(command, self._client.profile)
             return lost
         kind = OutcomeKind.DISCONNECTED if ended else OutcomeKind.NO_REPLY

@@ -376,6 +376,14 @@ class Connection(UsualCommands):
             sent[-1] if self._answered < len(self._asked) else self._transcript.last_of(self.name)
         )
 
+    def lost(self, expected: str, command: str, position: int | None) -> TargetLost | None:
+        """Return the loss of the target at a command; None if it still serves.
+
+        ``position``: that of the message in the transcript that shows it.
+        """
+        outage = self._target.outage()
+        return None if outage is None else TargetLost(expected, outage, position, command)
+
     def _gone(
         self,
         expected: str,
@@ -384,8 +392,8 @@ class Connection(UsualCommands):
         position: int | None = None,
         waited: float = 0.0,
     ) -> Deviation:
-        if not self._garbage and (outage := self._target.outage()) is not None:
-            return TargetLost(expected, outage, position, step.command)
+        if not self._garbage and (lost := self.lost(expected, step.command, position)):
+            return lost
         if not self._timeline.timed:
             self.poll()
             if not (self._arrivals or self.stopped):

@@ -112,7 +112,7 @@ def _among(recording: SceneRecording) -> Container[int] | None:
         return None
     begin = recording.answered[scene.begin - 1] if scene.begin else 0
     kinds = [type(one.operation) for one in recording.operations]
-    # The pause after the beginning, in which what came before it is synced.
+    # The pause after the beginning, in which everything before it is synced.
     begin = kinds.index(Idle, begin) + 1 if Idle in kinds[begin:] else begin
     return points(recording.operations, begin, scene.points)
 

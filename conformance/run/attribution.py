@@ -254,8 +254,8 @@ def _explanation(
     """Return the requirement that explains a finding of a random test; empty if none does."""
     if known := next(_broken_suspects(test, blame, broken), ""):
         return known
-    if _key(test, blame) in explained:
-        return explained[_key(test, blame)]
+    if (same := explained.get(_key(test, blame))) is not None:
+        return same
     if blame.step.kind is OutcomeKind.NO_REPLY and IN_STEP in broken:
         # It may have been sent after something else.
         return IN_STEP

@@ -120,7 +120,7 @@ class Losses:
         outcome = again()
         outcome.reported = [*loss.outcome.reported, *outcome.reported]
         if isinstance(outcome.error, TargetLost):
-            if not outcome.transcript.entries:
+            if outcome.is_lost_unused:
                 reason = f"the target was lost before anything was sent: {outcome.error.outage}"
                 return Outcome(Inconclusive(reason))
             return loss.outcome if is_sure else outcome

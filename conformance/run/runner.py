@@ -67,6 +67,11 @@ class Outcome:
     latenesses: list[float] = field(default_factory=list)
 
     @property
+    def is_lost_unused(self) -> bool:
+        """Tell whether the target has ended before anything was sent to it."""
+        return isinstance(self.error, TargetLost) and not self.transcript.entries
+
+    @property
     def deviation(self) -> Deviation | None:
         """The deviation of a target that was not lost, if there was one."""
         is_lost = isinstance(self.error, TargetLost)
@@ -128,10 +133,10 @@ def _attempt(
     if "own_server" not in arguments and not apart and not fresh:
         return _play(test, arguments, Scenario(target, arrival))
     outcome = _on_server_of_its_own(test, arguments, target, arrival)
-    if "binlog" in _configuration(test) and _is_lost_unused(outcome):
+    if "binlog" in _configuration(test) and outcome.is_lost_unused:
         # Another process may have taken its port.
         outcome = _on_server_of_its_own(test, arguments, target, arrival)
-        if _is_lost_unused(outcome):
+        if outcome.is_lost_unused:
             # Without a binlog, it starts.
             assert isinstance(outcome.error, TargetLost)
             outcome.error = TargetLost("a server that starts with a binlog", outcome.error.outage)
@@ -143,11 +148,6 @@ def _attempt(
 def _configuration(test: Test) -> Mapping[str, object]:
     found: Mapping[str, object] = test.__dict__.get("configuration", {})
     return found
-
-
-def _is_lost_unused(outcome: Outcome) -> bool:
-    """Tell whether a server has ended before anything was sent to it."""
-    return isinstance(outcome.error, TargetLost) and not outcome.transcript.entries
 
 
 def _on_server_of_its_own(

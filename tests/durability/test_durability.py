@@ -45,10 +45,10 @@ from tests.servers import BEANSTALKD, needs_beanstalkd, needs_strace
 
 
 def story(*steps: Say) -> ExpectedJobs:
-    told = ExpectedJobs(NEWEST, None)
+    expected = ExpectedJobs(NEWEST, None)
     for second, step in enumerate(steps):
-        told.say(step, float(second))
-    return told
+        expected.say(step, float(second))
+    return expected
 
 
 def inventory(**jobs: dict[str, str]) -> Inventory:
@@ -58,25 +58,27 @@ def inventory(**jobs: dict[str, str]) -> Inventory:
 
 
 def wrong(
-    told: ExpectedJobs, inventory: Inventory, least: int, most: int | None = None
+    expected: ExpectedJobs, inventory: Inventory, least: int, most: int | None = None
 ) -> list[tuple[str, str]]:
-    moments = told.moments[least : (least if most is None else most) + 1]
-    return [(d.requirement, d.cause) for d in differences(inventory, moments, told.ids)]
+    moments = expected.moments[least : (least if most is None else most) + 1]
+    return [(d.requirement, d.cause) for d in differences(inventory, moments, expected.ids)]
 
 
 RELEASED = (put("a"), Say("reserve"), Say("release {a} 9 0"))
 
 
 def test_a_job_may_be_as_before_or_after_the_command_that_was_on_its_way() -> None:
-    told = story(*RELEASED)
+    expected = story(*RELEASED)
     assert (
-        wrong(told, inventory(j1={}), 2, 3) == wrong(told, inventory(j1={"pri": "9"}), 2, 3) == []
+        wrong(expected, inventory(j1={}), 2, 3)
+        == wrong(expected, inventory(j1={"pri": "9"}), 2, 3)
+        == []
     )
-    assert wrong(told, inventory(j1={}), 3) == [
+    assert wrong(expected, inventory(j1={}), 3) == [
         ("persistence.release-priority", "another pri, after release")
     ]
-    assert wrong(told, inventory(), 0, 1) == []
-    assert wrong(told, inventory(), 1, 2) == [("persistence.put", "a job is lost, after put")]
+    assert wrong(expected, inventory(), 0, 1) == []
+    assert wrong(expected, inventory(), 1, 2) == [("persistence.put", "a job is lost, after put")]
 
 
 def test_a_job_is_lost_after_the_last_command_that_was_answered() -> None:
@@ -101,13 +103,13 @@ def test_a_story_keeps_what_is_behind_its_beginning() -> None:
 
 def test_thousands_of_jobs_are_in_all_states_when_the_crashes_begin() -> None:
     scene = scenes(NEWEST, 100)[-1]
-    told = ExpectedJobs(NEWEST, None, scene.begin)
-    said = [told.say(step, 1.0) for step in scene.steps if isinstance(step, Say)]
+    expected = ExpectedJobs(NEWEST, None, scene.begin)
+    said = [expected.say(step, 1.0) for step in scene.steps if isinstance(step, Say)]
     assert sum(reply.word == "INSERTED" for reply in said) >= 2000
-    there = Counter(view.state for view in told.moments[scene.begin].jobs.values())
+    there = Counter(view.state for view in expected.moments[scene.begin].jobs.values())
     assert sum(there.values()) >= 1000
     assert min(there[state] for state in ("ready", "delayed", "buried")) >= 100
-    assert {len(view.body) for view in told.moments[-1].jobs.values()} >= {0, 10_000}
+    assert {len(view.body) for view in expected.moments[-1].jobs.values()} >= {0, 10_000}
 
 
 @pytest.mark.parametrize(
@@ -127,46 +129,50 @@ def test_what_a_crash_has_changed_is_told(job: dict[str, str], slug: str) -> Non
 
 
 def test_a_delay_that_ends_late_is_told_of_the_delay_whatever_was_on_its_way() -> None:
-    told = story(put("a"), Say("reserve"), Say("release {a} 0 100"), Say("kick 1"))
+    expected = story(put("a"), Say("reserve"), Say("release {a} 0 100"), Say("kick 1"))
     late = inventory(j1={"state": "delayed", "time-left": "500"})
-    assert wrong(told, late, 3, 4) == [
+    assert wrong(expected, late, 3, 4) == [
         ("persistence.delay", "another end of the delay, after release")
     ]
 
 
 def test_jobs_that_are_deleted_or_invented_are_told() -> None:
-    told = story(put("a"), Say("delete {a}"))
-    assert [slug for slug, _ in wrong(told, inventory(j1={}), 2)] == ["persistence.delete"]
-    assert wrong(told, inventory(j1={}), 1, 2) == wrong(told, inventory(), 1, 2) == []
-    assert [cause for _, cause in wrong(told, inventory(j9={}), 2)] == ["a job that nobody has put"]
+    expected = story(put("a"), Say("delete {a}"))
+    assert [slug for slug, _ in wrong(expected, inventory(j1={}), 2)] == ["persistence.delete"]
+    assert wrong(expected, inventory(j1={}), 1, 2) == wrong(expected, inventory(), 1, 2) == []
+    assert [cause for _, cause in wrong(expected, inventory(j9={}), 2)] == [
+        "a job that nobody has put"
+    ]
     hidden = Inventory(counted=1)
-    assert [cause for _, cause in wrong(told, hidden, 2)] == ["jobs that cannot be found"]
+    assert [cause for _, cause in wrong(expected, hidden, 2)] == ["jobs that cannot be found"]
 
 
 def test_the_order_of_buried_jobs_is_that_of_burying() -> None:
-    told = story(put("a"), put("b"), Say("reserve"), Say("reserve"), Say("bury {b} 0"))
-    told.say(Say("bury {a} 0"), 5.0)
+    expected = story(put("a"), put("b"), Say("reserve"), Say("reserve"), Say("bury {b} 0"))
+    expected.say(Say("bury {a} 0"), 5.0)
     jobs = {"j1": {"state": "buried"}, "j2": {"state": "buried"}}
     for order, causes in ([2, 1], []), ([1, 2], ["buried jobs in another order"]):
         found = inventory(**jobs)
         found.buried["default"] = order
-        assert [cause for _, cause in wrong(told, found, 6)] == causes
+        assert [cause for _, cause in wrong(expected, found, 6)] == causes
 
 
 def test_a_delay_ends_when_it_would_have_ended() -> None:
-    told = story(put("a", delay=1000))
+    expected = story(put("a", delay=1000))
     on_time = {"state": "delayed", "time-left": "990"}
-    assert wrong(told, inventory(j1=on_time), 1) == []
-    assert [s for s, _ in wrong(told, inventory(j1={**on_time, "time-left": "999"}), 1)] == [
+    assert wrong(expected, inventory(j1=on_time), 1) == []
+    assert [s for s, _ in wrong(expected, inventory(j1={**on_time, "time-left": "999"}), 1)] == [
         "persistence.delay"
     ]
 
 
 def test_a_server_that_does_not_start_is_one_cause() -> None:
-    told = story(put("a"))
+    expected = story(put("a"))
     for port in (1, 2):
         ending = Inventory(ending=f"did not listen on {port}")
-        assert wrong(told, ending, 1) == [("durability.starts", "the server did not listen on N")]
+        assert wrong(expected, ending, 1) == [
+            ("durability.starts", "the server did not listen on N")
+        ]
 
 
 # ------------------------------------------------------------ what must be there
@@ -255,7 +261,7 @@ def test_a_state_is_told_by_the_simplest_crash_that_leaves_it() -> None:
 def test_a_recording_without_its_replies_is_not_judged() -> None:
     crash = Crash(CrashKind.KILLED, 3, {}, "")
     recording = recorded(0.0, *ANSWERED[:3])
-    assert recording.bounds(crash) == (0, 1)  # The last one may just not have been told.
+    assert recording.bounds(crash) == (0, 1)  # The last one may just not have been expected.
     spoken = [recording.spoken[0], recording.spoken[0]._replace(said=4)]
     with pytest.raises(NotTestable, match="how it sends its replies"):
         replace(recording, spoken=spoken).bounds(crash)
@@ -284,12 +290,12 @@ def test_a_cause_is_told_once_with_its_simplest_crash() -> None:
 @pytest.mark.parametrize("name", [name for name in PROFILES if name not in ("0.6", "1.0")])
 def test_scenes_go_on_without_waiting_in_each_profile(name: str) -> None:
     for scene in scenes(PROFILES[name], 100):
-        told = ExpectedJobs(PROFILES[name], None)
+        expected = ExpectedJobs(PROFILES[name], None)
         for step in scene.steps:
             if isinstance(step, Say):
-                word = told.say(step, 1.0).word
+                word = expected.say(step, 1.0).word
                 assert word not in ("NOT_FOUND", "TIMED_OUT", "UNKNOWN_COMMAND"), step
-        assert len(told.moments[-1].jobs) >= 2
+        assert len(expected.moments[-1].jobs) >= 2
 
 
 @pytest.mark.parametrize(
