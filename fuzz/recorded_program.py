@@ -22,7 +22,7 @@ from conformance.small_worlds.cache import kept
 from conformance.small_worlds.comparison import DifferentReply, ReplyComparison
 from conformance.small_worlds.player import TourPlayer
 from conformance.small_worlds.recording import Segment, TourRecorder, Turn
-from conformance.small_worlds.tour import OBSERVER, settle
+from conformance.small_worlds.tour import OBSERVER, synchronise
 from conformance.target.target import Target
 from fuzz.player import CLIENTS, ProgramAuthor
 from fuzz.program import BRISK
@@ -61,7 +61,7 @@ class _Desk:
     def __init__(self, recorder: TourRecorder) -> None:
         self._recorder = recorder
         self._neutral = recorder.model.profile.neutral + CRLF
-        self._settles = Ask(OBSERVER, self._neutral)
+        self._question = Ask(OBSERVER, self._neutral)
         self.conn(OBSERVER)
 
     @property
@@ -97,7 +97,7 @@ class _Desk:
             self._ask(step)
         elif isinstance(step, Leave) and step.client in self._recorder.clients():
             self._recorder.leave(step.client, step.half)
-            settle(self._recorder, self._settles)
+            synchronise(self._recorder, self._question)
 
     def _ask(self, ask: Ask) -> None:
         if ask.apart:
@@ -108,7 +108,7 @@ class _Desk:
         if self._recorder.is_full:
             self._recorder.end_turn()
         if not ask.text.endswith(CRLF) or not self.is_clear(ask.client):
-            settle(self._recorder, self._settles)
+            synchronise(self._recorder, self._question)
 
     def finish(self) -> None:
         """Let all clients go, and delete all jobs."""
@@ -119,7 +119,7 @@ class _Desk:
             self._recorder.ask([Ask(OBSERVER, b"pause-tube default 0" + CRLF)])
         for job in sorted(self.model.jobs):
             self._recorder.ask([Ask(OBSERVER, b"delete %d" % job + CRLF)])
-        settle(self._recorder, self._settles)
+        synchronise(self._recorder, self._question)
         self._recorder.ask([Ask(OBSERVER, b"stats" + CRLF)])
         self._recorder.leave(OBSERVER, half=True)
 

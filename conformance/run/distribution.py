@@ -19,7 +19,6 @@ import pytest
 
 from conformance.run.options import Options
 from conformance.target.launch import Launched, LaunchError
-from conformance.target.limits import Limits
 from conformance.target.target import Target
 
 _WAITING = frozenset(("clock", "real_clock"))
@@ -59,12 +58,19 @@ def waits(parts: Collection[str], clock_moves: bool) -> bool:
     return not _WAITING.isdisjoint(parts)
 
 
-def check_processes(config: pytest.Config, options: Options, limits: Limits) -> None:
-    """Refuse several processes if a server does not start beside another one."""
-    if options.command is None or not config.getoption("numprocesses", None):
+def check_processes(config: pytest.Config, options: Options, target: Target) -> None:
+    """Refuse several processes if a server does not start beside another one.
+
+    One is left if they share a server that serves one client at a time.
+    """
+    if not config.getoption("numprocesses", None):
+        return
+    if options.command is None:
+        if target.traits.one_client is not None:
+            del config.option.tx[1:]
         return
     try:
-        Launched(options.command, options.environment, limits=limits).end()
+        Launched(options.command, options.environment, limits=target.limits).end()
     except LaunchError as error:
         reason = "each process starts a server, and a second one does not start beside the first"
         raise pytest.UsageError(f"{reason}; -n 0 has one process: {error}") from None

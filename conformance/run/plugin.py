@@ -191,7 +191,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
             raise pytest.UsageError(str(error)) from None
         if (summary := session.config.pluginmanager.get_plugin("conformance-summary")) is not None:
             summary.traits = target.traits
-        check_processes(session.config, suite.options, target.limits)
+        check_processes(session.config, suite.options, target)
         for line in suite.leftovers():
             session.config.get_terminal_writer().line(line)
 

@@ -36,8 +36,8 @@ class Observer:
         lines = [line for tube in tubes for line in (f"use {tube}", *_OF_A_TUBE)]
         return [*self._asks(number, lines)]
 
-    def settled(self, number: int) -> Ask:
-        """Return the requests after which the server has handled everything before."""
+    def neutral(self, number: int) -> Ask:
+        """Return the request that changes nothing: its reply shows that all before was handled."""
         return self._ask(number, self._profile.neutral.decode())
 
     def _asks(self, number: int, lines: Sequence[str]) -> Iterator[Ask]:

@@ -23,8 +23,8 @@ from reference_server.state import Client
 
 OBSERVER = 9
 """The number of a client that only looks."""
-SETTLES = 2
-"""Questions until a server has come to what another client has done."""
+QUESTIONS = 2
+"""Questions of one client until a server has come to what another client has done."""
 _ALL = 100
 """More jobs than there are in any world."""
 
@@ -48,10 +48,10 @@ class TourStage(Protocol):
     def end_turn(self) -> None: ...
 
 
-def settle(stage: TourStage, ask: Ask) -> None:
+def synchronise(stage: TourStage, ask: Ask) -> None:
     """Let one client ask this, so that the server handles what others did before."""
     stage.end_turn()
-    for _ in range(SETTLES):
+    for _ in range(QUESTIONS):
         stage.ask([ask])
         stage.end_turn()
 
@@ -153,7 +153,7 @@ class Tour:
         clients = stage.clients()
         if actor == OBSERVER or actor not in clients or clients[actor].waiting:
             actor = OBSERVER
-            settle(stage, self._observer.settled(OBSERVER))
+            synchronise(stage, self._observer.neutral(OBSERVER))
         jobs = [*map(stage.tag, sorted(stage.model.jobs)), *gone]
         stage.ask(observer.about_all(actor, actor != OBSERVER, jobs))
         if stage.is_full:
@@ -177,7 +177,7 @@ class Tour:
         for number in [*stage.clients()]:
             if number != OBSERVER:
                 stage.leave(number, half=False)
-        settle(stage, self._observer.settled(OBSERVER))
+        synchronise(stage, self._observer.neutral(OBSERVER))
         home = self._world.tubes[0]
         if stage.model.is_paused(home):
             stage.ask([Ask(OBSERVER, b"pause-tube %b 0\r\n" % home.encode())])

@@ -91,10 +91,10 @@ def session(leader: int) -> Meter:
 
 def processes(leader: int) -> Iterable[Path]:
     """Yield the folders in /proc of the processes of a session."""
-    for folder in _PROC.iterdir() if _PROC.exists() else ():
+    for name in os.listdir(_PROC) if _PROC.exists() else ():
         with contextlib.suppress(OSError):
-            if folder.name.isdecimal() and os.getsid(int(folder.name)) == leader:
-                yield folder
+            if name.isdecimal() and os.getsid(int(name)) == leader:
+                yield _PROC / name
 
 
 class _Threads:

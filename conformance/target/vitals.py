@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from conformance.target.starvation import processes
 
-EVERY = 0.5
+EVERY = 2.0
 """Seconds between two looks, as each takes some milliseconds."""
 _USER, _SYSTEM = 11, 12
 """The fields after the name in /proc/PID/stat that hold the CPU time of a process."""

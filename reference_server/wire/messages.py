@@ -19,7 +19,9 @@ _ESCAPES = {
 
 def escape(data: bytes) -> str:
     """Return bytes as printable ASCII, reversible: CR LF as ``\\r\\n``, others as ``\\xNN``."""
-    return data.decode("latin-1").translate(_ESCAPES)
+    # Translation is fast up to the first byte that is escaped. A large body is a line of its own.
+    lines = data.decode("latin-1").split("\r\n")
+    return "\\r\\n".join([line.translate(_ESCAPES) for line in lines])
 
 
 class Reply(NamedTuple):

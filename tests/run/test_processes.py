@@ -5,17 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from conformance.console.processes import MOST, processes
+from conformance.console.run import run
 from conformance.random_testing.shrink_budget import IN_ALL
+from conformance.run.distribution import check_processes
 from conformance.run.options import Options
 from conformance.run.suite import Suite
 from conformance.run.worker_setup import WorkerSetup, set_up_worker
+from conformance.target.builtin import BuiltIn
 from conformance.target.footprint import FOOTPRINT
+from conformance.target.traits import Failure
+from conformance.transcript import Transcript
+from conformance.verdict import OutcomeKind, Step
 from tests.command_line import refuses, suite
 from tests.servers import REFERENCE_COMMAND, needs_faketime
 
@@ -37,9 +45,43 @@ def test_a_run_of_chosen_tests_or_processes_has_what_was_chosen(arguments: Seque
     assert processes(arguments) == 1
 
 
-def test_a_processor_has_two(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_processor_has_two_processes_unless_they_share_a_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
     assert processes([]) == 2
+    assert processes([], shared=True) == 1
+
+
+@pytest.mark.parametrize(
+    ("server", "count"),
+    [
+        (("--target", "127.0.0.1:1"), MOST),
+        (("--launch", "a {port}"), MOST),
+        (("--target", "127.0.0.1:1", "--gentle"), None),
+        ((), None),
+    ],
+)
+def test_a_run_begins_several_processes_for_the_server_that_it_is_given(
+    monkeypatch: pytest.MonkeyPatch, server: Sequence[str], count: int | None
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(pytest, "main", lambda arguments, **_: begun.__iadd__(arguments))
+    run.main([*server], standalone_mode=False)
+    assert [word for word in begun if word.startswith("--numprocesses")] == (
+        [] if count is None else [f"--numprocesses={count}"]
+    )
+
+
+@pytest.mark.parametrize("serves_one", [False, True])
+def test_processes_share_no_server_that_serves_one_client_at_a_time(serves_one: bool) -> None:
+    failure = Failure(Step(OutcomeKind.NO_REPLY, "list-tube-used"), "USING", "", Transcript())
+    option = SimpleNamespace(numprocesses=3, tx=["popen"] * 3)
+    config: Any = SimpleNamespace(option=option, getoption=lambda name, _: getattr(option, name))
+    with closing(BuiltIn()) as target:
+        target.traits = replace(target.traits, one_client=failure if serves_one else None)
+        check_processes(config, Options("127.0.0.1:1", None, "auto", 0.25), target)
+    assert len(option.tx) == (1 if serves_one else 3)
 
 
 @needs_faketime
