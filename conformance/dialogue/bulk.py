@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from conformance.dialogue.connection import Connection, command_of
+from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.usual_answers import IN_STEP, usual_answer
 from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step
@@ -22,6 +23,17 @@ MUCH, NAP = 10_000, 0.001
 """Bytes of commands after which replies are collected for so many seconds."""
 ROOM = 2**18
 """Bytes that are sent at once, so that neither side has to keep much."""
+FIRST = 250
+"""Jobs that are put at first where it is not known how many there is time for."""
+SECONDS, BUSY = 0.5, 3
+"""Seconds of CPU time in which jobs are put, and tubes are made: then no more follow, nor after as
+many times as long on a busy machine."""
+
+
+def has_time(resources: Resources) -> Callable[[], bool]:
+    """Return a predicate: there is time left to make more."""
+    ran, end = resources.cpu_time().ran + SECONDS, time.monotonic() + BUSY * SECONDS
+    return lambda: resources.cpu_time().ran < ran and time.monotonic() < end
 
 
 def shortfall(done: int, most: int, what: str) -> str:
@@ -101,6 +113,14 @@ class Bulk:
             deviation = Deviation(expected, f"{len(ids):,} times INSERTED", step=step)
             deviation.owner = usual_answer("put", self._client.profile)
             raise deviation
+        return ids
+
+    def put_some(self, puts: Sequence[bytes], resources: Resources) -> list[int]:
+        """Put as many of these jobs as there is time for, ever more at once; return their ids."""
+        ids, part, goes_on = list[int](), FIRST, has_time(resources)
+        while len(ids) < len(puts) and goes_on():
+            ids += self.put(puts[len(ids) : len(ids) + part])
+            part *= 2
         return ids
 
     def put_and_delete(self, body: bytes, times: int) -> None:

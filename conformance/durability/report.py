@@ -53,13 +53,14 @@ class DurabilityReport:
     @property
     def sentence(self) -> str:
         """Return the verdict."""
+        loose = counted(self.loose, "de-facto deviation") if self.loose else ""
         if self.broken:
             said = counted(self.broken, "must requirement")
-            outcome = f"does not conform, {said} broken, {self.loose} non-strict"
+            outcome = f"does not conform, {said} broken, {loose or 'no de-facto deviation'}"
         elif self.missing or not self.parts:
-            outcome = f"incomplete: {self.loose or 'no'} non-strict in what was tried"
+            outcome = f"incomplete: {loose or 'no deviation'} in what was tried"
         else:
-            outcome = f"conforms with {self.loose} non-strict" if self.loose else "conforms"
+            outcome = f"conforms with {loose}" if loose else "conforms"
         return f"{self.server}: {outcome}; tried {tried(self.crashes)}"
 
     def lines(self, folder: Path) -> Iterator[str]:
@@ -75,7 +76,7 @@ class DurabilityReport:
 
 def _finding(finding: CrashFinding, profile: Profile, folder: Path) -> Iterator[str]:
     case = finding.case
-    level = "fail" if finding.level(profile) == "must" else "non-strict"
+    level = "fail" if finding.level(profile) == "must" else "de-facto deviation"
     states = ", ".join(f"{count:,} {kind}" for kind, count in finding.states.items())
     yield f"{level}: {finding.requirement}: {finding.cause} ({states})"
     yield from _talk(case.talk())

@@ -81,10 +81,6 @@ class Fit(NamedTuple):
     exponent: Interval
     factor: Interval
 
-    def exponent_at(self, size: float) -> Interval:
-        """Return the exponent at a size."""
-        return interval(curve.exponent(size) for curve in self.curves)
-
 
 def interval(values: Iterable[float]) -> Interval:
     """Return an estimate, the first value, with the interval of those that were drawn."""

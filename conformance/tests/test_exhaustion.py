@@ -7,7 +7,9 @@ from functools import partial
 import pytest
 
 from conformance.catalogue import configured, requirement
+from conformance.dialogue.bulk import Bulk, shortfall
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.growth import LONG
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.dialogue.shortage import (
@@ -19,7 +21,6 @@ from conformance.dialogue.shortage import (
     short_of_memory,
     within,
 )
-from conformance.random_testing.budget import Budget
 from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import Deviation, NotTestable
@@ -37,10 +38,8 @@ LARGE = 60_000
 """Bytes of a body that needs memory of its own."""
 CALLS = ("read", "readv", "recvfrom", "recvmsg", "write", "writev", "sendto", "sendmsg")
 """The calls by which a server reads from its clients, and writes to them."""
-PART, CROWD = 50, 49_150
-"""Jobs that are put at a time, and for a thousand peers: almost all of beanstalkd's table."""
-A_WHILE = 0.01
-"""Seconds for each peer in which they are put; a slow server gets fewer."""
+CROWD, SAMPLE = 49_153, 23
+"""Jobs with which, and three more, beanstalkd's table is full; one in so many is looked for."""
 MANY, HELD = 20, 100
 """Jobs or clients for which a queue has to grow, and jobs of one client."""
 
@@ -344,19 +343,18 @@ def test_jobs_of_a_client_that_leaves_without_memory_are_ready_or_buried(
 def test_of_many_jobs_none_is_lost_when_no_more_are_taken(
     own_server: Target, client: Connection, resources: Resources
 ) -> str:
-    peers, jobs = own_server.limits.peers, list[int]()
-    budget, parts = Budget(A_WHILE * peers), CROWD * peers // (1000 * PART)
+    bulk = Bulk(client, own_server)
     with before_shortage():
-        for _ in budget.turns(parts):
-            jobs += client.put_many([b"a"] * PART)
+        jobs = bulk.put_some([b"put 5 0 %d 1\r\na\r\n" % LONG] * CROWD, resources)
     with short_of_memory(own_server, client, resources, within(0)) as shortage:
         pass
     shortage.are_there(client)
-    client.says([(f"peek {job}", FOUND(job, b"a")) for job in jobs])
+    some = jobs[::SAMPLE]
+    client.says([(f"peek {job}", FOUND(job, b"a")) for job in some])
     if "ready" in client.profile.deletes:
-        client.says([(f"delete {job}", DELETED) for job in jobs])
+        client.says([(f"delete {job}", DELETED) for job in some])
     shortage.are_there(client)
-    return budget.shortfall(parts, f"times {PART} jobs")
+    return shortfall(len(jobs), CROWD, "jobs at a time")
 
 
 @requirement(

@@ -43,16 +43,6 @@ class Tap(Protocol):
         """Do what was put off; called now and then."""
 
 
-class NoTap:
-    """A tap that takes nothing: with it, this is a plain forwarder."""
-
-    def note(self, conn: int, kind: Kind, data: bytes = b"") -> None:
-        """Ignore an event."""
-
-    def tick(self) -> None:
-        """Do nothing."""
-
-
 class _Side:
     """One side of a connection: a socket, and what it has not taken yet."""
 

@@ -87,7 +87,6 @@ class Judging:
         self._rates = Rates()
         self._shown = self._looked = 0.0
         self._printed = 0
-        self._notices = 0
         self._lag = 0.0
         self._was_behind = False
 
