@@ -5,46 +5,31 @@ from __future__ import annotations
 import contextlib
 import random
 import re
-import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from conformance.catalogue import catalogue
-from conformance.oracle.diagnosis import Diagnosis
 from conformance.random_testing.exploration import Exploration
 from conformance.run import runner as running
 from conformance.run.aggregation import Result, Tally
-from conformance.run.attribution import Attribution, Blame, attribute, blame_of, cause_of
+from conformance.run.attribution import blame_of
 from conformance.run.baseline import KnownDeviation
 from conformance.target.builtin import BuiltIn
 from conformance.target.limits import Limits
 from conformance.target.traits import Traits
 from conformance.usual_answers import (
     AFTER_LONG_LINE,
-    CLOSES,
-    DRAINING,
-    DRAINS,
     ID_UNIQUE,
-    IN_STEP,
-    OVERLAP,
-    SERIALLY,
-    answer_to_malformed,
 )
 from conformance.verdict import (
     Deviation,
     NotApplicable,
     NotTestable,
-    Outage,
-    OutcomeKind,
-    Step,
-    TargetLost,
 )
 from reference_server import stats
-from reference_server.commands import COMMANDS
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
@@ -65,253 +50,14 @@ from reference_server.wire import (
     Request,
     RequestReader,
 )
-from reports import results
 from reports.results import read_results
 from reports.verdicts import Verdict
+from tests.attributed import Found, attributed, fails
 from tests.command_line import suite
 from tests.faults import Case, applies, cases, failures, found_by_tests
 from tests.made import case
 from tests.parts import sample
 from tests.servers import changed_server, let_nobody_starve, silent_at
-
-SILENT = Step(OutcomeKind.NO_REPLY, "kick", ("KICKED",))
-TOTAL = "stats.total-jobs"
-
-
-def _attributed(*found: tuple[results.Test, Blame | None]) -> list[Attribution]:
-    tests, blames = zip(*found, strict=True)
-    return attribute(tests, blames, lambda slug: catalogue()[slug].level == "must")
-
-
-Found = tuple[results.Test, Blame | None]
-
-
-def _fails(
-    slug: str, owner: str = "", step: Step = SILENT, *suspects: str
-) -> tuple[results.Test, Blame]:
-    return case(slug, Verdict.FAIL), Blame(step, owner, suspects)
-
-
-@pytest.mark.skipif(not hasattr(signal, DRAINS), reason="Windows has no such signal")
-def test_whoever_finds_a_server_that_the_signal_has_ended_blames_drain_mode() -> None:
-    outage = Outage(OutcomeKind.CRASHED, f"ended by {DRAINS}", signal.SIGUSR1)
-    for lost in (
-        TargetLost("OK …", outage, command="stats"),
-        Diagnosis("a reply", "nothing", outage=outage).deviation(0, ", as kept in a folder"),
-    ):
-        assert blame_of(lost, Traits()).owner == DRAINING
-    crashed = TargetLost("OK …", replace(outage, signal=11), command="stats")
-    assert blame_of(crashed, Traits()).owner == ""
-
-
-def test_a_failing_step_of_the_set_up_blocks_the_test_and_breaks_its_owner() -> None:
-    (found,) = _attributed(_fails("bury.fifo", owner="kick.kicked"))
-    assert found.test.requirements == ["bury.fifo", "kick.kicked"]
-    assert found.blocked == {"bury.fifo": "kick.kicked"}
-
-
-def test_an_owner_that_its_own_tests_have_found_broken_is_not_broken_twice() -> None:
-    own, other = _attributed(_fails("kick.kicked"), _fails("bury.fifo", owner="kick.kicked"))
-    assert (own.test.requirements, own.blocked) == (["kick.kicked"], {})
-    assert (other.test.requirements, other.blocked) == (["bury.fifo"], {"bury.fifo": "kick.kicked"})
-
-
-def test_what_a_requirement_presupposes_blocks_it_while_it_is_broken() -> None:
-    ends, base = _fails("pause-tube.ends"), _fails("pause-tube.paused")
-    (alone,) = _attributed(ends)
-    found, _ = _attributed(ends, base)
-    assert (alone.blocked, found.blocked) == ({}, {"pause-tube.ends": "pause-tube.paused"})
-    together, _, _ = _attributed(_fails("pause-tube.equal-pauses"), ends, base)
-    assert together.blocked == {"pause-tube.equal-pauses": "pause-tube.paused"}
-    crash = _fails("pause-tube.ends", "", Step(OutcomeKind.CRASHED, "reserve"))
-    found, _ = _attributed(crash, base)
-    assert not found.blocked
-
-
-def test_a_crash_without_memory_does_not_explain_one_with_memory() -> None:
-    crash = Step(OutcomeKind.CRASHED, "put")
-    starved = case("exhaustion.reserve-waits", Verdict.NON_STRICT), Blame(crash)
-    in_set_up = _fails("bury.fifo", "put.inserted", crash)
-    _, found = _attributed(starved, in_set_up)
-    assert found.blocked == {"bury.fifo": "put.inserted"}
-    also_starved = case("exhaustion.put-buried", Verdict.NON_STRICT), Blame(crash, "put.inserted")
-    _, found = _attributed(starved, also_starved)
-    assert found.blocked == {"exhaustion.put-buried": "exhaustion.reserve-waits"}
-
-
-def test_an_owner_of_level_de_facto_breaks_no_must() -> None:
-    (found,) = _attributed(_fails("bury.fifo", owner="put.ids-increase"))
-    assert found.test.verdict is Verdict.NON_STRICT
-
-
-@pytest.mark.parametrize(
-    ("directed", "suspects", "blocked_by"),
-    [
-        # The requirement that explains it is broken, as its own test shows.
-        (
-            _fails("stats.total-jobs", "", Step(OutcomeKind.WRONG_VALUE)),
-            ("put.inserted", "stats.total-jobs"),
-            "stats.total-jobs",
-        ),
-        # A directed test has failed in the same way.
-        (_fails("kick.bound"), (), "kick.bound"),
-        # Who drops what is sent behind something else gives no reply to it.
-        (
-            _fails("protocol.serial-replies", "", Step(OutcomeKind.NO_REPLY, "use", ("USING",))),
-            (),
-            "protocol.serial-replies",
-        ),
-        # Only one requirement explains it.
-        (None, (TOTAL,), TOTAL),
-        # Nothing explains it.
-        (_fails("put.inserted", "", Step(OutcomeKind.NO_REPLY, "put", ("INSERTED",))), (), ""),
-        (None, ("put.inserted", TOTAL), ""),
-    ],
-)
-def test_a_random_test_fails_only_for_what_no_directed_test_explains(
-    directed: Found | None, suspects: tuple[str, ...], blocked_by: str
-) -> None:
-    made_up = _fails("protocol.any-conversation", "", SILENT, *suspects)
-    *_, found = _attributed(*([directed] if directed else []), made_up)
-    assert found.blocked.get("protocol.any-conversation", "") == blocked_by
-
-
-@pytest.mark.parametrize("kind", [OutcomeKind.WRONG_VALUE, OutcomeKind.CRASHED])
-def test_failures_at_no_certain_command_do_not_explain_each_other(kind: OutcomeKind) -> None:
-    directed = _fails("exhaustion.disk-put", "", Step(kind))
-    _, found, owned = _attributed(
-        directed,
-        _fails("protocol.any-overlap", "", Step(kind)),
-        _fails("bury.fifo", "kick.kicked", Step(kind)),
-    )
-    assert found.blocked == {}
-    assert owned.blocked == {"bury.fifo": "kick.kicked"}
-
-
-@pytest.mark.parametrize("kind", [OutcomeKind.WRONG_REPLY, OutcomeKind.TOO_EARLY])
-def test_a_reply_that_other_commands_get_is_out_of_step_where_replies_are(
-    kind: OutcomeKind,
-) -> None:
-    foreign = Step(kind, "reserve", ("RESERVED",), "INSERTED")
-    (alone,) = _attributed(_fails("bury.fifo", "", foreign, IN_STEP))
-    assert alone.blocked == {}
-    for owner in ("", "reserve.reserved"):
-        _, found = _attributed(_fails(IN_STEP), _fails("bury.fifo", owner, foreign, IN_STEP))
-        assert found.blocked == {"bury.fifo": IN_STEP}
-        assert found.test.requirements == ["bury.fifo"]
-
-
-def test_a_malformed_line_that_gets_another_error_is_refused() -> None:
-    other = Step(OutcomeKind.WRONG_REPLY, "put", ("BAD_FORMAT",), "INTERNAL_ERROR")
-    refusal = "put.bad-format"
-    for slug, blocked_by in (
-        ("protocol.integers-are-nonnegative", refusal),
-        ("error.bad-format-non-numeric", None),
-    ):
-        _, found = _attributed(_fails(refusal), _fails(slug, "", other, refusal))
-        assert found.blocked.get(slug) == blocked_by
-
-
-def test_each_command_may_refuse_a_malformed_line_by_another_error() -> None:
-    owners = {verb: answer_to_malformed(NEWEST, verb) for verb in COMMANDS}
-    assert owners["put"] == "put.bad-format"
-    # No sentence is about malformed lines of these.
-    assert owners["quit"] == owners["peek-ready"] == ""
-
-
-def test_a_loss_at_a_command_that_works_is_that_of_what_went_before() -> None:
-    lost = Step(OutcomeKind.CRASHED, "stats-job")
-    (own,) = _attributed(_fails("bury.fifo", "stats-job.ok", lost, ""))
-    assert (own.test.requirements, own.blocked) == (["bury.fifo"], {})
-    (left,) = _attributed(_fails("bury.fifo", "stats-job.ok", lost, CLOSES))
-    assert left.blocked == {"bury.fifo": CLOSES}
-    _, found = _attributed(
-        _fails("stats-job.ok", "", lost), _fails("bury.fifo", "stats-job.ok", lost, "")
-    )
-    assert found.blocked == {"bury.fifo": "stats-job.ok"}
-
-
-@pytest.mark.parametrize("suspect", [CLOSES, "persistence.put"])
-def test_a_loss_that_a_broken_requirement_explains_is_no_matter_of_the_test(suspect: str) -> None:
-    lost = Step(OutcomeKind.CRASHED)
-    (alone,) = _attributed(_fails("bury.fifo", "", lost, suspect))
-    assert alone.blocked == {}
-    own, found = _attributed(
-        _fails(suspect, "", lost, suspect), _fails("bury.fifo", "", lost, suspect)
-    )
-    assert (own.blocked, found.blocked) == ({}, {"bury.fifo": suspect})
-
-
-def test_a_loss_that_needs_other_tests_is_not_that_of_a_single_command() -> None:
-    lost = Step(OutcomeKind.CRASHED, "stats-job")
-    _, found = _attributed(
-        _fails("stats-job.bad-format", "", lost), _fails("bury.fifo", OVERLAP, lost)
-    )
-    assert found.blocked == {"bury.fifo": OVERLAP}
-
-
-def test_all_losses_at_one_command_have_one_cause() -> None:
-    steps = [
-        Step(kind, "kick", words)
-        for kind in (OutcomeKind.CRASHED, OutcomeKind.CRASHED)
-        for words in ((), ("KICKED",))
-    ]
-    assert len({Blame(step).key for step in steps}) == 1
-    (one,) = {cause_of(Blame(step), Traits()) for step in steps}
-    assert one is not None
-    assert one.command == "kick"
-
-
-def test_crashes_of_which_the_target_has_said_the_same_have_one_cause() -> None:
-    """Whatever command came next."""
-    put, kick = (Blame(Step(OutcomeKind.CRASHED, command)) for command in ("put", "kick"))
-    said = (
-        "Ready.\nRangeError [ERR]: {} is too large\n    at concat (node:buffer:{}:25)\n  code: 1\n"
-    )
-    causes = {
-        cause_of(put, Traits(), said.format("4_921_316_689", 594)),
-        cause_of(kick, Traits(), said.format(7, 594)),
-    }
-    (one,) = causes
-    assert one is not None
-    assert one.observed.startswith("crashed: RangeError [ERR]: ")
-    assert cause_of(kick, Traits(), said.format(7, 95).replace("concat", "slice")) != one
-    assert cause_of(kick, Traits(), "Ready.\n") != cause_of(put, Traits(), "Ready.\n")
-
-
-def test_a_crash_at_several_set_up_commands_is_that_of_the_conversation() -> None:
-    found = []
-    for command, owner in (("put", "put.inserted"), ("kick", "kick.kicked")):
-        test, blame = _fails("bury.fifo", owner, Step(OutcomeKind.CRASHED, command))
-        cause = cause_of(blame, Traits(), "RangeError: too large\n    at concat (buffer.js:25)\n")
-        found.append((test.model_copy(update={"cause": cause}), blame))
-    assert [one.blocked for one in _attributed(*found)] == [{"bury.fifo": SERIALLY}] * 2
-    assert _attributed(found[0])[0].blocked == {"bury.fifo": "put.inserted"}
-    test, own = _fails("touch.touched", "", Step(OutcomeKind.CRASHED, "touch"))
-    test = test.model_copy(update={"cause": found[0][0].cause})
-    assert _attributed(*found, (test, own))[-1].blocked == {"touch.touched": SERIALLY}
-    assert _attributed(found[0], (test, own))[-1].blocked == {}
-
-
-def test_what_a_wrong_value_presupposes_explains_it() -> None:
-    """A pause that does nothing is shown nowhere."""
-    shown = Step(OutcomeKind.WRONG_VALUE, "stats-tube", subject="pause")
-    paused = Step(OutcomeKind.WRONG_REPLY, "reserve-with-timeout", ("TIMED_OUT",), "RESERVED")
-    name = _fails("protocol.name-ends-at-white-space", "", shown, "stats-tube.pause")
-    _, key, found = _attributed(
-        _fails("pause-tube.paused", "", paused), _fails("stats-tube.pause", "", shown), name
-    )
-    assert key.blocked == {"stats-tube.pause": "pause-tube.paused"}
-    assert found.blocked == {"protocol.name-ends-at-white-space": "pause-tube.paused"}
-    assert _attributed(name)[0].blocked == {}
-
-
-def test_failures_about_nothing_that_has_a_name_have_no_cause_in_common() -> None:
-    assert cause_of(Blame(), Traits()) is None
-    assert cause_of(Blame(Step(OutcomeKind.WRONG_VALUE, subject="state")), Traits()) is not None
-
-
-# ---------------------------------------------------------------- servers
 
 
 class _NoUse(RequestReader):
@@ -460,7 +206,7 @@ def _verdicts(name: str, chosen: Sequence[Case]) -> dict[str, Verdict]:
                 assert error is None, error
                 found.append((case(slugs[0], requirements=slugs), None))
     tally = Tally(catalogue(), {}, "a server")
-    tally.add(Result(found.test, found.blocked) for found in _attributed(*found))
+    tally.add(Result(found.test, found.blocked) for found in attributed(*found))
     return {slug: entry.verdict for slug, entry in tally.entries.items() if entry.tests}
 
 
@@ -768,6 +514,6 @@ def test_the_body_of_another_job_is_a_matter_of_ids_where_they_repeat() -> None:
     assert isinstance(error, Deviation)
     blame = blame_of(error, Traits())
     found = case("reserve.reserved", Verdict.FAIL), blame
-    (alone,) = _attributed(found)
-    _, explained = _attributed(_fails(ID_UNIQUE), found)
+    (alone,) = attributed(found)
+    _, explained = attributed(fails(ID_UNIQUE), found)
     assert (alone.blocked, explained.blocked) == ({}, {"reserve.reserved": ID_UNIQUE})
