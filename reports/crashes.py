@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from reports.results import Crashes, CrashPart
+from reports.words import counted
 
 
 def rate(part: CrashPart) -> str:
@@ -17,7 +18,7 @@ def rate(part: CrashPart) -> str:
 def line(part: CrashPart) -> str:
     """Return a part for a terminal."""
     a_second = f", {rate(part)} a second" if part.rate is not None else ""
-    return f"{part.name}: {part.tried:,} {part.kind} ({part.said}){a_second}"
+    return f"{part.name}: {_counted(part.tried, part.kind)} ({part.said}){a_second}"
 
 
 def tried(crashes: Crashes) -> str:
@@ -25,4 +26,10 @@ def tried(crashes: Crashes) -> str:
     counts: Counter[str] = Counter()
     for part in crashes.parts:
         counts[part.kind] += part.tried
-    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "nothing"
+    return ", ".join(_counted(count, kind) for kind, count in counts.items()) or "nothing"
+
+
+def _counted(count: int, kind: str) -> str:
+    """Return a number of things of a kind, which is in the plural."""
+    first, blank, rest = kind.partition(" ")
+    return counted(count, f"{first.removesuffix('s')}{blank}{rest}", kind)

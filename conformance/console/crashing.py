@@ -15,7 +15,7 @@ from conformance.durability.crashes import CrashKind
 from conformance.durability.damage import Damage, damages, other_files, wrong
 from conformance.durability.disk import Disk, digest, write_out
 from conformance.durability.findings import CrashCase, grouped, place
-from conformance.durability.inspection import Inventory, Question
+from conformance.durability.inspection import Inventory, Question, inspect
 from conformance.durability.judging import STARTS
 from conformance.durability.kills import kills
 from conformance.durability.recording import (
@@ -25,11 +25,11 @@ from conformance.durability.recording import (
     record,
     usual_loss,
 )
-from conformance.durability.report import DAMAGES, KILLS, STATES, DurabilityReport
+from conformance.durability.report import DAMAGES, KILLS, STATES, UPGRADES, DurabilityReport
 from conformance.durability.results import outcome_of
 from conformance.durability.rivals import rivals
 from conformance.durability.scenes import LARGEST, TUBES, CrashScene, scenes
-from conformance.durability.upgrades import LeftFiles, left_by
+from conformance.durability.upgrades import LeftFiles, changed, left_by
 from conformance.run.campaign_results import earlier, nothing_yet, write_campaign
 from conformance.run.identity import identified
 from conformance.run.options import Options
@@ -40,6 +40,7 @@ from conformance.target.limits import Limits
 from conformance.target.target import Target
 from conformance.usage import refuse
 from conformance.verdict import NotTestable
+from reference_server.profiles import Profile
 from reports.crashes import line
 from reports.results import CrashPart
 from reports.words import counted
@@ -104,11 +105,16 @@ class Crashing:
                 if first is None:
                     raise NotTestable("no conversation was recorded")
                 self._damage(backend, "damaged files", _left(first), tried.damages)
-            if self._older is not None:
-                with self._testing(OLDER, DAMAGES):
-                    self._damage(backend, OLDER, self._left_by(self._older), tried.damages)
             with self._testing("two servers on one folder", DAMAGES):
                 self._share()
+        if self._older is not None:
+            with self._testing(OLDER, UPGRADES):
+                with _recognised(self._older, self._limits) as target:
+                    older, found = target.profile, _scenes(target)
+                small = [scene for scene in found if not scene.points]
+                left = [self._upgrade(self._older, older, scene) for scene in small]
+                if tried.damages:
+                    self._damage(backend, OLDER, left[0], tried.damages)
         if tried.kills:
             with self._testing("kills under load", KILLS):
                 self._kill(tried.kills)
@@ -160,16 +166,27 @@ class Crashing:
             if count:
                 self._missing(name, f"{counted(count, 'state')} left out: {reason}")
 
-    def _left_by(self, older: Options) -> LeftFiles:
-        """Return the files of an older version; raise NotTestable, TargetError or LaunchError."""
+    def _upgrade(self, older: Options, profile: Profile, scene: CrashScene) -> LeftFiles:
+        """Start the server on the files of an older version after a scene; return these files.
+
+        Raises NotTestable.
+        """
         assert older.command is not None
-        folder = self._folder / "older"
-        if self._resume and (kept := LeftFiles.kept(folder)) is not None:
-            return kept
-        with _recognised(older, self._limits) as target:
-            profile, (scene, *_) = target.profile, _scenes(target)
-        left = left_by(older.command, scene, profile, self._limits)
-        left.keep(folder)
+        name, folder = f"{OLDER}, {scene.name}", self._folder / "older" / scene.name
+        left = LeftFiles.kept(folder) if self._resume else None
+        if left is None:
+            left = left_by(older.command, scene, profile, self._limits)
+            left.keep(folder)
+        ids, state = tuple(left.bodies), digest(left.files)
+        before = inspect(Question(older.command, profile, self._limits, ids, TUBES), left.files)
+        if before.ending:
+            raise NotTestable(f"the older version {before.ending} on its own files: {before.said}")
+        after = inspect(self._question(ids), left.files)
+        kind, where = CrashKind.UPGRADE, place(CrashKind.UPGRADE, 0)
+        for one in changed(before, after):
+            self._cases.append(CrashCase(one, kind, where, OLDER, list, state, left.files, name))
+        said = after.ending or f"{len(after.jobs)} of {counted(len(before.jobs), 'job')}"
+        self._add_part(name, UPGRADES, 1, said)
         return left
 
     def _damage(

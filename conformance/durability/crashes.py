@@ -51,6 +51,7 @@ class CrashKind(StrEnum):
     POWER = "power lost"
     LOAD = "killed under load"
     DAMAGE = "files damaged"
+    UPGRADE = "upgraded"
 
 
 class Crash(NamedTuple):

@@ -17,7 +17,10 @@ POWER_LOSS = "durability.power-loss"
 _KEPT = "persistence."
 """The beginning of requirements about what is kept; lost power may cost that."""
 _WITHOUT_LOSS = frozenset((CrashKind.KILLED, CrashKind.LOAD))
-_SIMPLEST = (CrashKind.KILLED, CrashKind.POWER, CrashKind.TORN, CrashKind.LOAD, CrashKind.DAMAGE)
+_SIMPLEST = (
+    *(CrashKind.KILLED, CrashKind.POWER, CrashKind.TORN, CrashKind.LOAD),
+    *(CrashKind.UPGRADE, CrashKind.DAMAGE),
+)
 
 
 @dataclass

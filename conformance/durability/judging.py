@@ -17,7 +17,8 @@ LATE = 2.0
 """Seconds by which a reported end of a delay may differ: replies have whole seconds."""
 LARGE = 2**14
 """Bytes of a body that make a job a large one."""
-_LEFT = "time-left"
+LEFT = "time-left"
+"""The key of the seconds until a delay ends."""
 
 
 class JobDifference(NamedTuple):
@@ -159,13 +160,13 @@ def _fields(
             cause = f"more {key} than there were"
             expected = f"{key}: {view.counts[key]} at most"
             yield JobDifference(_OF_FIELD[key], cause, expected, f"{key}: {count}", name)
-    left = found.get(_LEFT, "")
+    left = found.get(LEFT, "")
     if view.state == found.get("state") == "delayed" and left.lstrip("-").isdecimal():
         least, most = view.due - inventory.ended - LATE, view.due - inventory.began + LATE + slowest
         if not least <= int(left) <= most:
-            expected = f"{_LEFT}: {least:.1f} to {most:.1f}"
+            expected = f"{LEFT}: {least:.1f} to {most:.1f}"
             cause = f"another end of the delay, after {view.by}"
-            yield JobDifference("persistence.delay", cause, expected, f"{_LEFT}: {left}", name)
+            yield JobDifference("persistence.delay", cause, expected, f"{LEFT}: {left}", name)
 
 
 def _requirement(key: str, view: JobView, found: str) -> str:

@@ -13,7 +13,7 @@ from reports.crashes import tried
 from reports.results import Crashes, CrashPart
 from reports.words import counted
 
-STATES, DAMAGES, KILLS = "states of the disk", "damages", "kills"
+STATES, DAMAGES, KILLS, UPGRADES = "states of the disk", "damages", "kills", "upgrades"
 """The kinds of what is tried."""
 TALK = 24
 """Lines of a conversation that are shown."""

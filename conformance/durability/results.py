@@ -12,7 +12,8 @@ from conformance.durability.catalogue import requirements
 from conformance.durability.damage import DAMAGED
 from conformance.durability.findings import CrashFinding
 from conformance.durability.judging import JUDGED
-from conformance.durability.report import DAMAGES, DurabilityReport
+from conformance.durability.report import DAMAGES, KILLS, STATES, UPGRADES, DurabilityReport
+from conformance.durability.upgrades import UPGRADE
 from conformance.run.campaign_results import CampaignOutcome
 from conformance.run.evidence import clean
 from reports import results as format
@@ -20,12 +21,22 @@ from reports.verdicts import Verdict
 
 PREFIX = "durability::"
 """The beginning of the names of tests that record what crashes have shown."""
+_JUDGED = {STATES: JUDGED, KILLS: JUDGED, DAMAGES: (DAMAGED,), UPGRADES: (UPGRADE,)}
+"""The requirements that each kind of what is tried may show to be broken."""
 
 
 def outcome_of(report: DurabilityReport, seconds: float) -> CampaignOutcome:
     """Return the outcome of a campaign that took so many seconds."""
-    tests = [*_tests(report)]
-    return CampaignOutcome(PREFIX, tests, seconds, requirements(), report.crashes)
+    judged = dict(requirements())
+    if UPGRADES not in _kinds(report):
+        # No older version was named.
+        del judged[UPGRADE]
+    return CampaignOutcome(PREFIX, [*_tests(report)], seconds, judged, report.crashes)
+
+
+def _kinds(report: DurabilityReport) -> set[str]:
+    """Return the kinds of what was to be tried."""
+    return {part.kind for part in report.parts} | {*report.untestable}
 
 
 def _tests(report: DurabilityReport) -> Iterator[format.Test]:
@@ -33,9 +44,8 @@ def _tests(report: DurabilityReport) -> Iterator[format.Test]:
     for finding in report.findings:
         yield _failed(finding, report)
     broken = {finding.requirement for finding in report.findings}
-    kinds = {part.kind for part in report.parts} | {*report.untestable}
-    judged = [*(JUDGED if kinds - {DAMAGES} else ()), *([DAMAGED] if DAMAGES in kinds else [])]
-    for slug in judged:
+    kinds = _kinds(report)
+    for slug in dict.fromkeys(slug for kind in _JUDGED if kind in kinds for slug in _JUDGED[kind]):
         if slug not in broken and not requirements()[slug].missing_in(report.profile.stage):
             yield _passed(slug, report)
 
@@ -70,8 +80,7 @@ def _failed(finding: CrashFinding, report: DurabilityReport) -> format.Test:
 
 def _passed(slug: str, report: DurabilityReport) -> format.Test:
     """Return that no crash breaks a requirement, or why that cannot be said."""
-    kinds = {DAMAGES} if slug == DAMAGED else {*report.untestable} - {DAMAGES}
-    reasons = [report.untestable[kind] for kind in kinds if kind in report.untestable]
+    reasons = [why for kind, why in report.untestable.items() if slug in _JUDGED[kind]]
     return format.Test(
         id=f"{PREFIX}{slug}",
         requirements=[slug],

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from conformance.durability.disk import Files, read_in, write_out
-from conformance.durability.inspection import shown
+from conformance.durability.inspection import Inventory, shown
+from conformance.durability.judging import LATE, LEFT, JobDifference
 from conformance.durability.recording import play
 from conformance.durability.scenes import CrashScene, Say
 from conformance.target.launch import DidNotStart, Launched
@@ -18,6 +19,9 @@ from conformance.target.limits import Limits
 from conformance.verdict import NotTestable
 from reference_server.profiles import Profile
 
+UPGRADE = "durability.upgrade"
+_KEPT = ("body", "tube", "state", "pri", "ttr", "delay")
+"""The fields of a job that are the same in both versions."""
 _FILES, _BODIES = "files", "bodies.json"
 
 
@@ -63,3 +67,44 @@ def left_by(command: str, scene: CrashScene, profile: Profile, limits: Limits) -
     return LeftFiles.of(
         files, ((id, step) for (id, *_), step in zip(played.spoken, steps, strict=True))
     )
+
+
+def changed(older: Inventory, newer: Inventory) -> Iterator[JobDifference]:
+    """Yield what is not as the older version itself has it after a restart on the same files.
+
+    A newer version that ends with a message has lost nothing.
+    """
+    if newer.crashed:
+        expected = "a server that starts, with the jobs that the older one has"
+        observed = f"it {newer.ending}: {newer.said[-200:]}"
+        yield JobDifference(UPGRADE, f"the server {newer.ending}", expected, observed)
+    if newer.ending:
+        return
+    for id, job in older.jobs.items():
+        found = newer.jobs.get(id)
+        if found is None:
+            expected = f"a {job.get('state', 'broken')} job"
+            yield JobDifference(UPGRADE, "a job is lost", expected, "NOT_FOUND", str(id))
+        else:
+            yield from _changed_fields(str(id), job, found, newer.began - older.began)
+    for id in newer.jobs.keys() - older.jobs.keys():
+        yield JobDifference(UPGRADE, "a job was not there", "NOT_FOUND", "a job", str(id))
+    for tube, jobs in older.buried.items():
+        if (order := newer.buried.get(tube, [])) != jobs and sorted(order) == sorted(jobs):
+            expected, observed = (" ".join(map(str, ids)) for ids in (jobs, order))
+            yield JobDifference(UPGRADE, "buried jobs in another order", expected, observed, tube)
+
+
+def _changed_fields(
+    id: str, job: Mapping[str, str], found: Mapping[str, str], passed: float
+) -> Iterator[JobDifference]:
+    """Yield the fields of a job that differ, so many seconds later."""
+    for key in _KEPT:
+        if job.get(key) != found.get(key, job.get(key)):
+            expected, observed = (f"{key}: {fields.get(key)}" for fields in (job, found))
+            yield JobDifference(UPGRADE, f"another {key}", expected, observed, id)
+    is_delayed = job.get("state") == found.get("state") == "delayed"
+    left = [int(fields.get(LEFT, "")) for fields in (job, found) if is_delayed]
+    if is_delayed and abs(left[0] - passed - left[1]) > LATE + 1:
+        expected, observed = f"{LEFT}: {left[0] - passed:.0f}", f"{LEFT}: {left[1]}"
+        yield JobDifference(UPGRADE, "another end of the delay", expected, observed, id)

@@ -152,3 +152,17 @@ class Backwards(Binlog):
     def load(self) -> KeptState:
         jobs, next_id = super().load()
         return KeptState(jobs[::-1], next_id)
+
+
+# ------------------------------------------------------------ the files of an older version
+
+
+@fault("durability.upgrade", "a job that an older version has kept is lost")
+class Converts(Binlog):
+    def load(self) -> KeptState:
+        jobs, next_id = super().load()
+        converted = self.folder / "converted"
+        if not converted.exists():
+            jobs = jobs[:-1]
+            converted.touch()
+        return KeptState(jobs, next_id)

@@ -11,8 +11,9 @@ from conformance.durability.catalogue import requirements
 from conformance.durability.crashes import CrashKind
 from conformance.durability.findings import CrashCase, CrashFinding
 from conformance.durability.judging import JUDGED, JobDifference
-from conformance.durability.report import DAMAGES, KILLS, STATES, DurabilityReport
+from conformance.durability.report import DAMAGES, KILLS, STATES, UPGRADES, DurabilityReport
 from conformance.durability.results import PREFIX, outcome_of
+from conformance.durability.upgrades import UPGRADE
 from conformance.run import campaign_results
 from conformance.run.campaign_results import nothing_yet
 from conformance.run.identity import identified
@@ -81,7 +82,7 @@ def test_what_crashes_show_are_verdicts_of_requirements(empty: Results) -> None:
         *(Verdict.NON_STRICT, Verdict.FAIL),
     }
     assert found["put.body-limit"] is Verdict.NOT_RUN
-    assert {*found} == {*requirements()}
+    assert {*found} == {*requirements()} - {UPGRADE}
     assert (told.verdict.word, told.verdict.must_broken, told.verdict.non_strict) == (
         *("does not conform", 1, 1),
     )
@@ -97,6 +98,14 @@ def test_what_was_not_tried_is_not_passed(empty: Results) -> None:
     assert found["durability.damaged-files"].verdict is Verdict.NOT_RUN
     assert {found[slug].verdict for slug in JUDGED} == {Verdict.NOT_TESTABLE}
     assert found["persistence.put"].reason == "lives: strace is not installed"
+
+
+def test_an_upgrade_is_judged_where_an_older_version_was_named(empty: Results) -> None:
+    assert UPGRADE not in verdicts(added(empty, report(), 1.0))
+    assert verdicts(added(empty, report(parts=(UPGRADES,)), 1.0))[UPGRADE] is Verdict.PASS
+    unable = report()
+    unable.untestable[UPGRADES] = "the older version does not start"
+    assert verdicts(added(empty, unable, 1.0))[UPGRADE] is Verdict.NOT_TESTABLE
 
 
 def run_with(*changed: RequirementRecord) -> Results:

@@ -16,6 +16,7 @@ from conformance.durability.disk import Content
 from conformance.durability.inspection import Inventory, Question
 from conformance.durability.kills import kills
 from conformance.durability.recording import RecordingFiles, record
+from conformance.durability.report import UPGRADES
 from conformance.durability.rivals import rivals
 from conformance.durability.scenes import scenes
 from conformance.durability.upgrades import left_by
@@ -136,9 +137,11 @@ def test_the_command_tells_what_is_wrong_and_goes_on_where_it_was(
     told = read_results(tmp_path / "report" / "results.json")
     assert told.target.label == "beanstalkd"
     assert told.crashes is not None
-    *_, damaged, older, rivals = told.crashes.parts
-    assert older.name == "files of an older version"
+    *_, damaged, rivals, upgrade, older = told.crashes.parts
     assert rivals.name == "two servers on one folder"
+    assert upgrade.kind == UPGRADES
+    assert re.fullmatch(r"(\d+) of \1 jobs", upgrade.said)
+    assert older.name == "files of an older version"
     # All that is done to whole files, and 3 places.
     assert min(damaged.tried, older.tried) > 10
     (buries,) = [one for one in told.requirements if one.slug == "persistence.buries"]
