@@ -50,6 +50,8 @@ _PROMPT = 1.0
 """Seconds in which a server answers its first client, unless it is slow or lacks the command."""
 _SLOW = 4.0
 """Seconds in which a slow server does."""
+_SEEN: set[str] = set()
+"""The commands of which a process was seen to serve."""
 _ONE_AT_A_TIME = "only one of these servers runs at a time"
 
 
@@ -271,6 +273,12 @@ class LaunchedTarget(Target):
 
     def processes(self) -> list[ServerProcess]:
         return serving(processes(self._server.process.pid), self.address)
+
+    def check_processes(self) -> None:
+        # To look through all sockets of a machine takes ten milliseconds.
+        if self._command not in _SEEN:
+            super().check_processes()
+            _SEEN.add(self._command)
 
     def age(self) -> tuple[float, float]:
         now = self.clock.time()

@@ -64,7 +64,7 @@ class Resources:
         self._failing: list[FailingCalls] = []
         self._refuses = self._refused = False
         self.were_limited = False
-        target.processes()
+        target.check_processes()
 
     def _folders(self) -> list[Path]:
         return [*processes(self._pid)]

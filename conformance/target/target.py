@@ -198,6 +198,10 @@ class Target(ABC):
         """Return the processes of which one is the server, mostly the first; raises NotTestable."""
         raise NotTestable("needs --launch: a server whose process can be seen")
 
+    def check_processes(self) -> None:
+        """Raise NotTestable if it may be that none of the processes serves."""
+        self.processes()
+
     def age(self) -> tuple[float, float]:
         """Return the seconds for which it has run, at least and at most; raises NotTestable."""
         raise NotTestable("needs --launch: a server of which it is known when it was started")
