@@ -106,10 +106,8 @@ def _run(arguments: tuple[str, ...], **chosen: Any) -> int:
     is_verbose = any(re.fullmatch("-v+|--verbose", word) for word in arguments)
     names = ("-o", "verbosity_test_cases=0") if is_verbose else ()
     asked = [*suite, *names, *_settings(), *_for_pytest(chosen), *arguments]
-    names_server = chosen["launch"] is not None or chosen["target"] is not None
-    # The processes of a gentle run would each have a part of its rate, whatever they need.
-    if names_server and not chosen["gentle"] and chosen["coverage_report"] is None:
-        count = processes(arguments, shared=chosen["launch"] is None)
+    if chosen["launch"] is not None and chosen["coverage_report"] is None:
+        count = processes(arguments)
         asked += [f"--numprocesses={count}"] if count > 1 else []
     return pytest.main(asked, plugins=[_Spelling()])
 

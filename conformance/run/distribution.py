@@ -2,8 +2,9 @@
 
 One process gets all tests that wait, so that they overlap. Where clocks can be moved, these are
 few, and no process gets two tests at a time that take long. Where all processes share a server,
-tests that must be alone with it come first, in one process; the others begin when they are over.
-The test that takes longest comes next, so that nobody is left to wait for its process.
+tests that must be alone with it come first, in one process, and those that wait: what others send
+would make a slow server late. The other processes begin when they are over. The test that takes
+longest comes next, so that nobody is left to wait for its process.
 """
 
 from __future__ import annotations
@@ -128,9 +129,11 @@ def _overlapping(config: pytest.Config, log: Any, target: Target) -> Any:
     class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             parts = parts_of(nodeid)
-            if not target.exclusive and (_ALONE in parts or not target.profile.has_tubes):
+            is_waiting = waits(parts, clock_moves=False)
+            is_alone = is_waiting or _ALONE in parts or not target.profile.has_tubes
+            if not target.exclusive and is_alone:
                 return _ALONE
-            return _TIMED if waits(parts, clock_moves=False) else nodeid
+            return _TIMED if is_waiting else nodeid
 
         def _assign_work_unit(self, node: Any) -> None:
             if _ALONE in self.workqueue:

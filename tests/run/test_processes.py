@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from conformance.console.processes import MOST, processes
-from conformance.console.run import run
 from conformance.random_testing.shrink_budget import IN_ALL
 from conformance.run.distribution import check_processes
 from conformance.run.options import Options
@@ -45,32 +44,9 @@ def test_a_run_of_chosen_tests_or_processes_has_what_was_chosen(arguments: Seque
     assert processes(arguments) == 1
 
 
-def test_a_processor_has_two_processes_unless_they_share_a_server(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_processor_has_two(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
     assert processes([]) == 2
-    assert processes([], shared=True) == 1
-
-
-@pytest.mark.parametrize(
-    ("server", "count"),
-    [
-        (("--target", "127.0.0.1:1"), MOST),
-        (("--launch", "a {port}"), MOST),
-        (("--target", "127.0.0.1:1", "--gentle"), None),
-        ((), None),
-    ],
-)
-def test_a_run_begins_several_processes_for_the_server_that_it_is_given(
-    monkeypatch: pytest.MonkeyPatch, server: Sequence[str], count: int | None
-) -> None:
-    begun: list[str] = []
-    monkeypatch.setattr(pytest, "main", lambda arguments, **_: begun.__iadd__(arguments))
-    run.main([*server], standalone_mode=False)
-    assert [word for word in begun if word.startswith("--numprocesses")] == (
-        [] if count is None else [f"--numprocesses={count}"]
-    )
 
 
 @pytest.mark.parametrize("serves_one", [False, True])
