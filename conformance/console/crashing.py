@@ -109,11 +109,8 @@ class Crashing:
                 self._share()
         if self._older is not None:
             with self._testing(OLDER, UPGRADES):
-                with _recognised(self._older, self._limits) as target:
-                    older, found = target.profile, _scenes(target)
-                small = [scene for scene in found if not scene.points]
-                left = [self._upgrade(self._older, older, scene) for scene in small]
-                if tried.damages:
+                left = self._upgrades(self._older)
+                if tried.damages and left:
                     self._damage(backend, OLDER, left[0], tried.damages)
         if tried.kills:
             with self._testing("kills under load", KILLS):
@@ -166,11 +163,21 @@ class Crashing:
             if count:
                 self._missing(name, f"{counted(count, 'state')} left out: {reason}")
 
-    def _upgrade(self, older: Options, profile: Profile, scene: CrashScene) -> LeftFiles:
-        """Start the server on the files of an older version after a scene; return these files.
+    def _upgrades(self, older: Options) -> list[LeftFiles]:
+        """Start the server on the files of an older version, and return them.
 
-        Raises NotTestable.
+        Raises NotTestable, TargetError or LaunchError.
         """
+        with _recognised(older, self._limits) as target:
+            profile, found = target.profile, _scenes(target)
+        left: list[LeftFiles] = []
+        for scene in (scene for scene in found if not scene.points):
+            with self._testing(f"{OLDER}, {scene.name}", UPGRADES):
+                left.append(self._upgrade(older, profile, scene))
+        return left
+
+    def _upgrade(self, older: Options, profile: Profile, scene: CrashScene) -> LeftFiles:
+        """Start the server on the files after a scene, and return them; raises NotTestable."""
         assert older.command is not None
         name, folder = f"{OLDER}, {scene.name}", self._folder / "older" / scene.name
         left = LeftFiles.kept(folder) if self._resume else None

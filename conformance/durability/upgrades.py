@@ -86,8 +86,9 @@ def changed(older: Inventory, newer: Inventory) -> Iterator[JobDifference]:
             expected = f"a {job.get('state', 'broken')} job"
             yield JobDifference(UPGRADE, "a job is lost", expected, "NOT_FOUND", str(id))
         else:
-            yield from _changed_fields(str(id), job, found, newer.began - older.began)
-    for id in newer.jobs.keys() - older.jobs.keys():
+            yield from _changed_fields(str(id), job, found)
+            yield from _changed_delay(str(id), older, newer)
+    for id in sorted(newer.jobs.keys() - older.jobs.keys()):
         yield JobDifference(UPGRADE, "a job was not there", "NOT_FOUND", "a job", str(id))
     for tube, jobs in older.buried.items():
         if (order := newer.buried.get(tube, [])) != jobs and sorted(order) == sorted(jobs):
@@ -96,15 +97,24 @@ def changed(older: Inventory, newer: Inventory) -> Iterator[JobDifference]:
 
 
 def _changed_fields(
-    id: str, job: Mapping[str, str], found: Mapping[str, str], passed: float
+    id: str, job: Mapping[str, str], found: Mapping[str, str]
 ) -> Iterator[JobDifference]:
-    """Yield the fields of a job that differ, so many seconds later."""
+    """Yield the fields of a job that differ."""
     for key in _KEPT:
         if job.get(key) != found.get(key, job.get(key)):
             expected, observed = (f"{key}: {fields.get(key)}" for fields in (job, found))
             yield JobDifference(UPGRADE, f"another {key}", expected, observed, id)
-    is_delayed = job.get("state") == found.get("state") == "delayed"
-    left = [int(fields.get(LEFT, "")) for fields in (job, found) if is_delayed]
-    if is_delayed and abs(left[0] - passed - left[1]) > LATE + 1:
-        expected, observed = f"{LEFT}: {left[0] - passed:.0f}", f"{LEFT}: {left[1]}"
-        yield JobDifference(UPGRADE, "another end of the delay", expected, observed, id)
+
+
+def _changed_delay(id: str, older: Inventory, newer: Inventory) -> Iterator[JobDifference]:
+    """Yield that the delay of a job ends at another time, if both say when it does."""
+    jobs = [one.jobs[int(id)] for one in (older, newer)]
+    left = [job.get(LEFT, "") for job in jobs]
+    if any(job.get("state") != "delayed" for job in jobs) or not all(map(str.isdecimal, left)):
+        return
+    # Both were asked at some time between the begin and the end of their inventories.
+    slack = LATE + sum(one.ended - one.began for one in (older, newer))
+    due, seen = int(left[0]) - (newer.began - older.began), int(left[1])
+    if abs(due - seen) > slack:
+        expected = f"{LEFT}: {due - slack:.1f} to {due + slack:.1f}"
+        yield JobDifference(UPGRADE, "another end of the delay", expected, f"{LEFT}: {seen}", id)

@@ -17,6 +17,7 @@ def _newer(**changes: object) -> Inventory:
     counted = {"reserves": "7", "file": "1"}
     fields: dict[str, object] = {
         "began": 120.0,
+        "ended": 121.0,
         "jobs": {1: {**JOB, **counted}, 2: {**LATE, "time-left": "60"}},
         "buried": {"t": [1, 3]},
     }
@@ -32,7 +33,9 @@ def _newer(**changes: object) -> Inventory:
         ({"jobs": {2: LATE}}, "a job is lost"),
         ({"jobs": {1: JOB, 2: {**LATE, "time-left": "60"}, 3: JOB}}, "a job was not there"),
         ({"jobs": {1: {**JOB, "pri": "6"}, 2: {**LATE, "time-left": "60"}}}, "another pri"),
-        ({"jobs": {1: JOB, 2: LATE}}, "another end of the delay"),
+        ({"jobs": {1: JOB, 2: {**LATE, "time-left": "64"}}}, ""),
+        ({"jobs": {1: JOB, 2: {**LATE, "time-left": "65"}}}, "another end of the delay"),
+        ({"jobs": {1: JOB, 2: {**LATE, "time-left": "x"}}}, ""),
         ({"buried": {"t": [3, 1]}}, "buried jobs in another order"),
     ],
 )
