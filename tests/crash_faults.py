@@ -14,10 +14,10 @@ from pathlib import Path
 
 from conformance.durability.campaign import DurabilityCampaign, workers
 from conformance.durability.findings import grouped
-from conformance.durability.inspection import Inventory, Question, inspect
+from conformance.durability.inspection import Inventory, Question
 from conformance.durability.recording import RecordingFiles, read, record
 from conformance.durability.scenes import TUBES, CrashScene, scenes
-from conformance.durability.upgrades import UPGRADE, changed, left_by
+from conformance.durability.upgrades import UPGRADE, changed, left_by, upgraded
 from conformance.run.tasks import Backend
 from conformance.target.limits import USUAL
 from reference_server.faults import FAULTS
@@ -52,20 +52,20 @@ def broken(
     return {found.requirement: found.states.total() for found in grouped(outcome.cases)}
 
 
-def upgraded(options: str) -> dict[str, int]:
+def broken_by_upgrade(options: str) -> dict[str, int]:
     """Return the requirements that an upgrade shows to be broken, each with its differences."""
     left = left_by(COMMAND, SCENES[0], NEWEST, USUAL)
     older, newer = (
-        inspect(Question(command, NEWEST, USUAL, tuple(left.bodies), TUBES), left.files)
+        Question(command, NEWEST, USUAL, tuple(left.bodies), TUBES)
         for command in (COMMAND, f"{COMMAND} {options}")
     )
-    return Counter(one.requirement for one in changed(older, newer))
+    return Counter(one.requirement for one in changed(*upgraded(older, newer, left.files)))
 
 
 def _inventories(backend: Backend[Inventory], fault: str, states: int) -> Iterator[dict[str, int]]:
     """Yield what the scenes show of a fault, up to the one that shows what it breaks."""
     if FAULTS[fault].requirement == UPGRADE:
-        yield upgraded(f"--fault {fault}")
+        yield broken_by_upgrade(f"--fault {fault}")
         return
     for every, scene in itertools.product((0, 50), SCENES):
         yield (found := broken(backend, f"--fault {fault}", scene, states, every))

@@ -15,7 +15,7 @@ from conformance.durability.crashes import CrashKind
 from conformance.durability.damage import Damage, damages, other_files, wrong
 from conformance.durability.disk import Disk, digest, write_out
 from conformance.durability.findings import CrashCase, grouped, place
-from conformance.durability.inspection import Inventory, Question, inspect
+from conformance.durability.inspection import Inventory, Question
 from conformance.durability.judging import STARTS
 from conformance.durability.kills import kills
 from conformance.durability.recording import (
@@ -29,7 +29,7 @@ from conformance.durability.report import DAMAGES, KILLS, STATES, UPGRADES, Dura
 from conformance.durability.results import outcome_of
 from conformance.durability.rivals import rivals
 from conformance.durability.scenes import LARGEST, TUBES, CrashScene, scenes
-from conformance.durability.upgrades import LeftFiles, changed, left_by
+from conformance.durability.upgrades import LeftFiles, changed, left_by, upgraded
 from conformance.run.campaign_results import earlier, nothing_yet, write_campaign
 from conformance.run.identity import identified
 from conformance.run.options import Options
@@ -171,9 +171,10 @@ class Crashing:
         with _recognised(older, self._limits) as target:
             profile, found = target.profile, _scenes(target)
         left: list[LeftFiles] = []
-        for scene in (scene for scene in found if not scene.points):
-            with self._testing(f"{OLDER}, {scene.name}", UPGRADES):
-                left.append(self._upgrade(older, profile, scene))
+        for scene in found:
+            if not scene.points:
+                with self._testing(f"{OLDER}, {scene.name}", UPGRADES):
+                    left.append(self._upgrade(older, profile, scene))
         return left
 
     def _upgrade(self, older: Options, profile: Profile, scene: CrashScene) -> LeftFiles:
@@ -185,10 +186,8 @@ class Crashing:
             left = left_by(older.command, scene, profile, self._limits)
             left.keep(folder)
         ids, state = tuple(left.bodies), digest(left.files)
-        before = inspect(Question(older.command, profile, self._limits, ids, TUBES), left.files)
-        if before.ending:
-            raise NotTestable(f"the older version {before.ending} on its own files: {before.said}")
-        after = inspect(self._question(ids), left.files)
+        question = Question(older.command, profile, self._limits, ids, TUBES)
+        before, after = upgraded(question, self._question(ids), left.files)
         kind, where = CrashKind.UPGRADE, place(CrashKind.UPGRADE, 0)
         for one in changed(before, after):
             self._cases.append(CrashCase(one, kind, where, OLDER, list, state, left.files, name))

@@ -7,7 +7,7 @@ from the last that must have had one up to the one that was on its way.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from conformance.durability.expected_jobs import COUNTS, AllJobs, JobView
@@ -160,13 +160,19 @@ def _fields(
             cause = f"more {key} than there were"
             expected = f"{key}: {view.counts[key]} at most"
             yield JobDifference(_OF_FIELD[key], cause, expected, f"{key}: {count}", name)
-    left = found.get(LEFT, "")
-    if view.state == found.get("state") == "delayed" and left.lstrip("-").isdecimal():
+    if view.state == found.get("state") == "delayed":
         least, most = view.due - inventory.ended - LATE, view.due - inventory.began + LATE + slowest
-        if not least <= int(left) <= most:
-            expected = f"{LEFT}: {least:.1f} to {most:.1f}"
+        if (values := other_delay(found, least, most)) is not None:
             cause = f"another end of the delay, after {view.by}"
-            yield JobDifference("persistence.delay", cause, expected, f"{LEFT}: {left}", name)
+            yield JobDifference("persistence.delay", cause, *values, name)
+
+
+def other_delay(found: Mapping[str, str], least: float, most: float) -> tuple[str, str] | None:
+    """Return the seconds that a delay must have left, and those it has, if these are others."""
+    left = found.get(LEFT, "")
+    if not left.lstrip("-").isdecimal() or least <= int(left) <= most:
+        return None
+    return f"{LEFT}: {least:.1f} to {most:.1f}", f"{LEFT}: {left}"
 
 
 def _requirement(key: str, view: JobView, found: str) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from conformance.durability.disk import Files, read_in, write_out
-from conformance.durability.inspection import Inventory, shown
-from conformance.durability.judging import LATE, LEFT, JobDifference
+from conformance.durability.inspection import Inventory, Question, inspect, shown
+from conformance.durability.judging import LATE, LEFT, JobDifference, other_delay
 from conformance.durability.recording import play
 from conformance.durability.scenes import CrashScene, Say
 from conformance.target.launch import DidNotStart, Launched
@@ -69,6 +69,17 @@ def left_by(command: str, scene: CrashScene, profile: Profile, limits: Limits) -
     )
 
 
+def upgraded(older: Question, newer: Question, files: Files) -> tuple[Inventory, Inventory]:
+    """Start both versions on these files of the older one, and return what each has.
+
+    Raises NotTestable if the older one does not start on them.
+    """
+    before = inspect(older, files)
+    if before.ending:
+        raise NotTestable(f"the older version {before.ending} on its own files: {before.said}")
+    return before, inspect(newer, files)
+
+
 def changed(older: Inventory, newer: Inventory) -> Iterator[JobDifference]:
     """Yield what is not as the older version itself has it after a restart on the same files.
 
@@ -86,8 +97,9 @@ def changed(older: Inventory, newer: Inventory) -> Iterator[JobDifference]:
             expected = f"a {job.get('state', 'broken')} job"
             yield JobDifference(UPGRADE, "a job is lost", expected, "NOT_FOUND", str(id))
         else:
-            yield from _changed_fields(str(id), job, found)
-            yield from _changed_delay(str(id), older, newer)
+            # Each was asked at some time between the begin and the end of its inventory.
+            slack = LATE + sum(one.ended - one.began for one in (older, newer))
+            yield from _changed_fields(str(id), job, found, newer.began - older.began, slack)
     for id in sorted(newer.jobs.keys() - older.jobs.keys()):
         yield JobDifference(UPGRADE, "a job was not there", "NOT_FOUND", "a job", str(id))
     for tube, jobs in older.buried.items():
@@ -97,24 +109,15 @@ def changed(older: Inventory, newer: Inventory) -> Iterator[JobDifference]:
 
 
 def _changed_fields(
-    id: str, job: Mapping[str, str], found: Mapping[str, str]
+    id: str, job: Mapping[str, str], found: Mapping[str, str], passed: float, slack: float
 ) -> Iterator[JobDifference]:
-    """Yield the fields of a job that differ."""
+    """Yield the fields of a job that differ so many seconds later; of those that both show."""
     for key in _KEPT:
-        if job.get(key) != found.get(key, job.get(key)):
-            expected, observed = (f"{key}: {fields.get(key)}" for fields in (job, found))
+        if key in job and found.get(key, job[key]) != job[key]:
+            expected, observed = (f"{key}: {fields[key]}" for fields in (job, found))
             yield JobDifference(UPGRADE, f"another {key}", expected, observed, id)
-
-
-def _changed_delay(id: str, older: Inventory, newer: Inventory) -> Iterator[JobDifference]:
-    """Yield that the delay of a job ends at another time, if both say when it does."""
-    jobs = [one.jobs[int(id)] for one in (older, newer)]
-    left = [job.get(LEFT, "") for job in jobs]
-    if any(job.get("state") != "delayed" for job in jobs) or not all(map(str.isdecimal, left)):
-        return
-    # Both were asked at some time between the begin and the end of their inventories.
-    slack = LATE + sum(one.ended - one.began for one in (older, newer))
-    due, seen = int(left[0]) - (newer.began - older.began), int(left[1])
-    if abs(due - seen) > slack:
-        expected = f"{LEFT}: {due - slack:.1f} to {due + slack:.1f}"
-        yield JobDifference(UPGRADE, "another end of the delay", expected, f"{LEFT}: {seen}", id)
+    left = job.get(LEFT, "")
+    if job.get("state") == found.get("state") == "delayed" and left.isdecimal():
+        due = int(left) - passed
+        if (values := other_delay(found, due - slack, due + slack)) is not None:
+            yield JobDifference(UPGRADE, "another end of the delay", *values, id)

@@ -8,7 +8,7 @@ from conformance.durability.campaign import workers
 from conformance.durability.catalogue import requirements
 from conformance.durability.scenes import CrashScene, Say, put
 from reference_server.faults import FAULTS
-from tests.crash_faults import broken, crash_faults, upgraded
+from tests.crash_faults import broken, broken_by_upgrade, crash_faults
 from tests.servers import needs_strace
 
 SCENE = CrashScene("short", (put("a"), Say("delete {a}"), put("b")))
@@ -30,4 +30,5 @@ def test_the_reference_server_outlasts_crashes_and_with_a_fault_it_does_not() ->
 
 def test_jobs_of_an_older_version_are_there_and_with_a_fault_one_is_lost() -> None:
     fault = "a-job-that-an-older-version-has-kept-is-lost"
-    assert (upgraded(""), upgraded(f"--fault {fault}")) == ({}, {"durability.upgrade": 1})
+    assert broken_by_upgrade("") == {}
+    assert broken_by_upgrade(f"--fault {fault}") == {"durability.upgrade": 1}

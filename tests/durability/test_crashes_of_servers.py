@@ -134,17 +134,17 @@ def test_the_command_tells_what_is_wrong_and_goes_on_where_it_was(
     assert "a second" in said
     assert "a second" not in again.replace("the second", "")
     assert said.splitlines()[-2] == again.splitlines()[-2]
-    told = read_results(tmp_path / "report" / "results.json")
-    assert told.target.label == "beanstalkd"
-    assert told.crashes is not None
-    *_, damaged, rivals, upgrade, older = told.crashes.parts
+    results = read_results(tmp_path / "report" / "results.json")
+    assert results.target.label == "beanstalkd"
+    assert results.crashes is not None
+    *_, damaged, rivals, upgrade, older = results.crashes.parts
     assert rivals.name == "two servers on one folder"
     assert upgrade.kind == UPGRADES
     assert re.fullmatch(r"(\d+) of \1 jobs", upgrade.said)
     assert older.name == "files of an older version"
     # All that is done to whole files, and 3 places.
     assert min(damaged.tried, older.tried) > 10
-    (buries,) = [one for one in told.requirements if one.slug == "persistence.buries"]
+    (buries,) = [one for one in results.requirements if one.slug == "persistence.buries"]
     assert buries.verdict is Verdict.FAIL
 
 
