@@ -111,9 +111,9 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     },
     "fuzz-time": {
         "type": float,
-        "default": 5.0,
+        "default": 2.5,
         "metavar": "SECONDS",
-        "help": "how long hostile bytes are tried (default: 5)",
+        "help": "how long hostile bytes are tried (default: 2.5)",
     },
     "peers": {
         "type": int,

@@ -147,7 +147,7 @@ def _played(target: Target, segments: Sequence[Sequence[Turn]], comparison: Repl
 
 def _tour(target: Target) -> Sequence[Sequence[Turn]]:
     world = next(world for world in WORLDS if world.name == "two clients")
-    return list(tour_of(world, target.probe()).segments())
+    return [list(turns) for turns in tour_of(world, target.probe()).segments()]
 
 
 def tour(target: Target, seed: int) -> int:

@@ -36,7 +36,7 @@ class Options:
     lateness: float = USUAL.lateness
     examples: int = 25
     seed: int = 0
-    fuzz_time: float = 5.0
+    fuzz_time: float = 2.5
     profile: str = AUTO
     name: str = ""
     labels: tuple[str, ...] = ()

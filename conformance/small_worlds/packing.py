@@ -12,6 +12,7 @@ import pickle
 import re
 from array import array
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import accumulate, islice
 from operator import add, sub
 from typing import Generic, NamedTuple, TypeVar
 
@@ -144,51 +145,46 @@ def _smallest(places: array[int]) -> array[int]:
     return places
 
 
-def unpack(packed: PackedTour) -> Iterator[list[Turn]]:
-    """Yield the segments of a tour, each when it is asked for."""
+def unpack(packed: PackedTour) -> Iterator[Iterator[Turn]]:
+    """Yield the segments of a tour, each to be read before the next; turns when asked for."""
     return _Unpacker(packed).segments()
 
 
 class _Unpacker:
     def __init__(self, packed: PackedTour) -> None:
         self._packed = packed
+        self._shapes = map(packed.shapes.__getitem__, packed.turns)
+        self._steps = map(packed.all_steps.__getitem__, packed.steps)
         self._replies = self._said()
-        self._steps, self._reached = iter(packed.steps), iter(packed.reached)
-        self._shapes = iter(packed.turns)
-        self._put = self._before = 0
+        self._reached = accumulate(packed.reached)
+        self._put = 0
 
-    def segments(self) -> Iterator[list[Turn]]:
-        shapes = self._packed.shapes
+    def segments(self) -> Iterator[Iterator[Turn]]:
         for count in self._packed.segments:
-            yield [self._turn(shapes[next(self._shapes)]) for _ in range(count)]
+            yield map(self._turn, islice(self._shapes, count))
 
     def _said(self) -> Iterator[bytes]:
         """Yield all replies, one after the other."""
         forms, changes = self._packed.forms, self._packed.changes
         numbers: list[Numbers] = [(0,) * form.replace(b"%%", b"").count(b"%d") for form in forms]
         said = [form % known for form, known in zip(forms, numbers, strict=True)]
-        moves = [any(differences) for _, differences in changes]
+        changed = [(form, increments if any(increments) else ()) for form, increments in changes]
         for place in self._packed.replies:
-            form, differences = changes[place]
-            if moves[place]:
-                numbers[form] = tuple(map(add, numbers[form], differences))
+            form, increments = changed[place]
+            if increments:
+                numbers[form] = tuple(map(add, numbers[form], increments))
                 said[form] = forms[form] % numbers[form]
             yield said[form]
 
     def _turn(self, shape: _Shape) -> Turn:
-        steps = tuple([self._step() for _ in range(shape.steps)])
+        steps = tuple(map(self._numbered, islice(self._steps, shape.steps)))
         replies = {
-            client: b"".join([next(self._replies) for _ in range(count)])
-            for client, count in shape.replies
+            client: b"".join(islice(self._replies, count)) for client, count in shape.replies
         }
-        reached = []
-        for _ in range(shape.reached):
-            self._before += next(self._reached)
-            reached.append(self._before)
-        return Turn(steps, replies, shape.ended, tuple(reached))
+        return Turn(steps, replies, shape.ended, tuple(islice(self._reached, shape.reached)))
 
-    def _step(self) -> Step:
-        step = self._packed.all_steps[next(self._steps)]
+    def _numbered(self, step: Step) -> Step:
+        """Return a step with the numbers of its jobs."""
         if not isinstance(step, Ask) or (step.job is None and step.tag is None):
             return step
         self._put += step.tag or 0

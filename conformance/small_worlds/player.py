@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from conformance.random_testing.steps import Ask, Happen, Leave, Step, Wait
 from conformance.random_testing.unjudged_clients import UnjudgedClients
@@ -46,14 +46,18 @@ class TourPlayer:
         self._comparison = comparison
         self._clients = UnjudgedClients(target)
 
-    def play(self, turns: Sequence[Turn]) -> Iterator[Turn]:
+    def play(self, turns: Iterable[Turn]) -> Iterator[Turn]:
         """Play turns, and yield each turn that the target answers as recorded.
 
         Raises DifferentReply or OSError.
         """
         self._comparison.begin()
-        for turn in turns:
+        rest = iter(turns)
+        following = next(rest, None)
+        while (turn := following) is not None:
             self._do(turn.steps)
+            # The target replies while the next turn is unpacked.
+            following = next(rest, None)
             # A waiting client may get a job before the reply to its put reveals the id.
             for number, expected in sorted(turn.replies.items(), key=_names_no_job):
                 self._compare(number, expected)

@@ -40,8 +40,8 @@ class ShippedTour:
         """The graph of the world."""
         return self._packed.graph
 
-    def segments(self) -> Iterator[list[Turn]]:
-        """Yield the segments of the tour."""
+    def segments(self) -> Iterator[Iterator[Turn]]:
+        """Yield the segments of the tour, each to be read before the next."""
         return unpack(self._packed)
 
     def keep(self) -> None:

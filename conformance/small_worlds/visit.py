@@ -74,10 +74,11 @@ class Visit:
         self._time.watch(self._target.cpu_time)
         while forks < FORKS and not self._time.is_over:
             with self._time.uncounted():
-                turns = next(segments, None)
+                segment = next(segments, None)
                 COMMAND_RATE.begin()
-            if turns is None:
+            if segment is None:
                 break
+            turns, whole = itertools.tee(segment)
             done = 0
             begun = time.monotonic()
             try:
@@ -89,7 +90,7 @@ class Visit:
                     begun = time.monotonic()
             except (DifferentReply, OSError):
                 player.close()
-                if found := self._judge(turns, done):
+                if found := self._judge(list(whole), done):
                     return found
                 # With the wait for what was to come instead.
                 self._time.compensate(time.monotonic() - begun)
