@@ -296,6 +296,16 @@ class Connection(UsualCommands):
         """Return whether a command of its has not been answered."""
         return len(self._asked) > self._answered + len(self._arrivals)
 
+    def is_answered(self, within: float) -> bool:
+        """Return whether, after so many seconds at most, no more replies must, or can, come."""
+
+        def is_over() -> bool:
+            return self.stopped or not self.is_owed
+
+        end = time.monotonic() + within
+        self._wait_until(is_over, lambda: end - time.monotonic())
+        return is_over()
+
     @property
     def stopped(self) -> bool:
         """Return whether nothing more can come."""

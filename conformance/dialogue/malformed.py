@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 
 from conformance.dialogue.connection import Connection
@@ -75,7 +74,7 @@ def refuse(client: Connection, line: str, *allowed: Reply) -> None:
         client.raw(data + CRLF + b"a" * int(size[1]) + CRLF).expect(*replies)
     else:
         refused = client.raw(data + CRLF)
-        if not client.eventually(lambda: _is_answered(client), soon=True):
+        if not client.eventually(lambda: client.is_answered(_LOOK), soon=True):
             # It reads a line as the body first.
             client.raw(b"a" + CRLF, replies=0)
         refused.expect(*replies)
@@ -121,12 +120,6 @@ def refuse_body(client: Connection, body: bytes, profile: Profile) -> None:
     Where commands may be read in it once it is refused, only a server that waits for it gets it.
     """
     refused = client.raw(b"put 0 0 60 %d\r\n" % len(body))
-    if profile.skips_big_bodies or not client.eventually(lambda: _is_answered(client)):
+    if profile.skips_big_bodies or not client.eventually(lambda: client.is_answered(_LOOK)):
         client.raw(body + CRLF, replies=0)
     refused.expect(JOB_TOO_BIG)
-
-
-def _is_answered(client: Connection) -> bool:
-    time.sleep(_LOOK)
-    client.poll()
-    return client.stopped or not client.is_owed

@@ -226,14 +226,14 @@ class Starved(NamedTuple):
 class _Reading(NamedTuple):
     """Seconds of waiting for a CPU up to a moment; of the target, those that it ran, too.
 
-    ``idle``: seconds for which CPUs had nothing to do.
+    ``idle``: seconds for which CPUs had nothing to do; None if no time of the target is known.
     """
 
     time: float
     own: float
     overslept: float
     target: CpuTime
-    idle: float
+    idle: float | None
 
 
 class Starvation:
@@ -251,7 +251,9 @@ class Starvation:
 
     def _read(self) -> _Reading:
         now, own = time.monotonic(), self._own.read().waited
-        return _Reading(now, own, watch().overslept(), self._target(), idle_time())
+        target = self._target()
+        idle = idle_time() if target.ran else None
+        return _Reading(now, own, watch().overslept(), target, idle)
 
     def mark(self) -> float:
         """Note that something begins now; return its name, for :meth:`since`."""
@@ -279,7 +281,7 @@ def _kept_waiting(before: _Reading, now: _Reading) -> float:
     ran, waited = (
         max(0.0, after - at) for after, at in zip(now.target, before.target, strict=True)
     )
-    if not ran:
+    if not ran or before.idle is None or now.idle is None:
         # How long it ran is unknown, or others have let it do nothing at all.
         return waited
     capacity = (now.time - before.time) * len(processors())
