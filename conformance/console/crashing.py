@@ -12,7 +12,7 @@ from conformance.console.progress import ProgressBar
 from conformance.durability.campaign import DurabilityCampaign
 from conformance.durability.catalogue import requirements
 from conformance.durability.crashes import CrashKind
-from conformance.durability.damage import Damage, damages, other_files, wrong
+from conformance.durability.damage import Damage, cuts, damages, other_files, wrong
 from conformance.durability.disk import Disk, digest, write_out
 from conformance.durability.findings import CrashCase, grouped, place
 from conformance.durability.inspection import Inventory, Question
@@ -200,11 +200,14 @@ class Crashing:
     ) -> None:
         """Start the server on files as they were left, and damaged in each way."""
         files, bodies = before
-        work = {digest(damage.files): damage for damage in damages(files)}
         others = [Damage(files, "as they were left"), *other_files(files)]
         whole = {digest(damage.files): damage for damage in others}
-        places = [(state, damage) for state, damage in work.items() if state not in whole]
-        chosen = [*whole.items(), *places[:: max(-(-len(places) // limit), 1)]]
+        chosen, found = [*whole.items()], len(whole)
+        for kind in (damages(files), cuts(files)):
+            work = {digest(damage.files): damage for damage in kind}
+            places = [(state, damage) for state, damage in work.items() if state not in whole]
+            chosen += places[:: max(-(-len(places) // limit), 1)]
+            found += len(places)
         if not self._resume:
             RecordingFiles.of(self._folder, name).inventories.unlink(missing_ok=True)
         campaign = self._campaign(backend, name)
@@ -212,7 +215,7 @@ class Crashing:
         inventories = campaign.inspected(self._question(bodies), tried)
         for number, (state, damage) in enumerate(chosen):
             where = place(CrashKind.DAMAGE, number)
-            for one in wrong(inventories[state], bodies):
+            for one in wrong(inventories[state], bodies, damage.is_cut):
                 case = CrashCase(
                     one, CrashKind.DAMAGE, where, damage.words, list, state, damage.files, name
                 )
@@ -223,7 +226,7 @@ class Crashing:
             if one
         )
         self._add_part(name, DAMAGES, len(chosen), f"{ended:,} ended with a message", campaign)
-        if left := len(whole) + len(places) - len(chosen):
+        if left := found - len(chosen):
             self._missing(name, f"{left:,} left out: --damages")
 
     def _share(self) -> None:

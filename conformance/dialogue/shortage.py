@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from conformance.dialogue.connection import Connection
@@ -18,6 +18,8 @@ ROOM = 2**25
 """Bytes of bodies after which a server that still takes them has memory of its own."""
 SIZES = ((60_000, ROOM // 60_000), (4_000, 100), (100, 500))
 """The sizes of bodies, and how many are put at most until one is refused."""
+LARGE_SIZES = SIZES[:1]
+"""The sizes that leave room for small allocations."""
 ERRORS = ("OUT_OF_MEMORY", "INTERNAL_ERROR")
 """The replies to whatever a server has no memory for."""
 
@@ -125,15 +127,19 @@ def within(spare: int) -> Lack:
 
 @contextlib.contextmanager
 def short_of_memory(
-    server: Target, client: Connection, resources: Resources, lack: Lack
+    server: Target,
+    client: Connection,
+    resources: Resources,
+    lack: Lack,
+    kinds: Sequence[tuple[int, int]] = SIZES,
 ) -> Iterator[Shortage]:
-    """Put jobs of all sizes until a server has no room for more; give it room again at the end.
+    """Put jobs of these sizes until a server has no room for more; give it room again at the end.
 
     It lacks memory from when it has taken one job of each size. Raises NotTestable if it takes them
     all.
     """
     shortage = Shortage()
-    sizes = [(size, most) for size, most in SIZES if server.takes(size)]
+    sizes = [(size, most) for size, most in kinds if server.takes(size)]
     for size, _ in sizes:
         with before_shortage():
             if not shortage.put(client, _body(size)):

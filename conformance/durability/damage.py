@@ -21,24 +21,26 @@ _OLDER = 3
 """Earlier versions that a file is made to claim, if it begins with a version."""
 _VERSIONS = 256
 """The least number at the beginning of a file that is not taken for a version."""
-_CUT = 16
-"""Bytes between two places at which a file is cut off."""
 _BEHIND = 64
 """Bytes after the last that is not zero that are damaged, too."""
 
 
 class Damage(NamedTuple):
-    """Files that are not as the server has left them, and what was done to them."""
+    """Files that are not as the server has left them, and what was done to them.
+
+    ``is_cut``: one of them ends early, as where a disk was full.
+    """
 
     files: Files
     words: str
+    is_cut: bool = False
 
 
 def damages(files: Files) -> Iterator[Damage]:
     """Yield files with one place that is damaged."""
     for path, content in files.items():
         data = content.bytes()
-        used = min(len(data.rstrip(b"\0")) + _BEHIND, len(data))
+        used = _used(data)
         for place in range(used):
             flipped = bytes([data[place] ^ 0xFF])
             yield _changed(files, path, place, flipped, f"byte {place} of {path} flipped")
@@ -46,9 +48,19 @@ def damages(files: Files) -> Iterator[Damage]:
             for number in _LIMITS:
                 words = f"{number} in the 32 bits at {place} of {path}"
                 yield _changed(files, path, place, number.to_bytes(4, "little"), words)
-        for size in range(0, used, _CUT):
+
+
+def cuts(files: Files) -> Iterator[Damage]:
+    """Yield files of which one ends early, after each of its bytes."""
+    for path, content in files.items():
+        for size in range(_used(content.bytes())):
             cut = {**files, path: content.resized(size)}
-            yield Damage(cut, f"{path} cut off after {size} bytes")
+            yield Damage(cut, f"{path} cut off after {size} bytes", is_cut=True)
+
+
+def _used(data: bytes) -> int:
+    """Return the size of the part of a file that is worth being damaged."""
+    return min(len(data.rstrip(b"\0")) + _BEHIND, len(data))
 
 
 def other_files(files: Files) -> Iterator[Damage]:
@@ -72,22 +84,28 @@ def _changed(files: Files, path: str, place: int, data: bytes, words: str) -> Da
     return Damage({**files, path: files[path].written(place, data)}, words)
 
 
-def wrong(inventory: Inventory, bodies: Mapping[int, str]) -> Iterator[JobDifference]:
-    """Yield what a server must not do with damaged files; ``bodies`` are those of all jobs put."""
+def wrong(
+    inventory: Inventory, bodies: Mapping[int, str], is_cut: bool = False
+) -> Iterator[JobDifference]:
+    """Yield what a server must not do with damaged files; ``bodies`` are those of all jobs put.
+
+    ``is_cut``: it has a cause of its own, as any server comes across files that end early.
+    """
+    where = " where a file ends early" if is_cut else ""
     if inventory.crashed:
         expected = "a server that ends with a message, or goes on"
         yield JobDifference(
             DAMAGED,
-            f"the server {inventory.ending}",
+            f"the server {inventory.ending}{where}",
             expected,
             f"{inventory.ending}: {inventory.said}",
         )
     for id, job in inventory.jobs.items():
         if id not in bodies:
             what = f"a job {id} with the body {job['body']}"
-            yield JobDifference(DAMAGED, "a job that nobody has put", "no such job", what)
+            yield JobDifference(DAMAGED, f"a job that nobody has put{where}", "no such job", what)
         elif bodies[id] != job["body"]:
-            cause = "a job with another body than it was put with"
+            cause = f"a job with another body than it was put with{where}"
             yield JobDifference(
                 DAMAGED, cause, f"body: {bodies[id]}", f"body: {job['body']}", str(id)
             )

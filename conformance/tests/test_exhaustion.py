@@ -13,6 +13,7 @@ from conformance.dialogue.growth import LONG
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.schedule import Timeline
 from conformance.dialogue.shortage import (
+    LARGE_SIZES,
     Lack,
     Shortage,
     before_shortage,
@@ -40,6 +41,8 @@ CALLS = ("read", "readv", "recvfrom", "recvmsg", "write", "writev", "sendto", "s
 """The calls by which a server reads from its clients, and writes to them."""
 CROWD, SAMPLE = 49_153, 23
 """Jobs with which, and three more, beanstalkd's table is full; one in so many is looked for."""
+TUBES, EACH = 8_180, 511
+"""Tubes with which, and twelve more, beanstalkd's list is full; of one client who watches some."""
 MANY, HELD = 20, 100
 """Jobs or clients for which a queue has to grow, and jobs of one client."""
 
@@ -448,6 +451,31 @@ def test_who_begins_to_wait_without_memory_gets_a_job(
     for worker, wait in zip(workers, waits, strict=True):
         # A server that cannot note who waits may say so in this way, too.
         reply_in_need(worker, wait, "RESERVED", "TIMED_OUT")
+
+
+@requirement("exhaustion.new-tube", "Tubes are created on demand whenever they are referenced.")
+def test_a_tube_that_was_created_without_memory_is_one_for_all(
+    own_server: Target,
+    client: Connection,
+    worker: Connection,
+    connect: Connect,
+    resources: Resources,
+) -> None:
+    made = [f"{client.tube}-{number}" for number in range(TUBES + MANY)]
+    with before_shortage():
+        for first in range(0, TUBES, EACH):
+            some = made[first : min(first + EACH, TUBES)]
+            Bulk(connect(), own_server).ask("".join(f"watch {tube}\r\n" for tube in some).encode())
+    with short_of_memory(own_server, connect(), resources, within(0), LARGE_SIZES):
+        watched = [
+            tube
+            for tube in made[TUBES:]
+            if reply_in_need(worker, worker.send(f"watch {tube}"), "WATCHING").word == "WATCHING"
+        ]
+    for tube in watched:
+        client.use(tube)
+        job = client.put(b"a")
+        worker.tested.reserve().expect(RESERVED(job, b"a"))
 
 
 @requirement(

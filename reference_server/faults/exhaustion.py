@@ -18,7 +18,7 @@ from reference_server.listening import Listeners
 from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.reserve import RESERVE
-from reference_server.state import Alarm, Client, Job, JobState, KeptJob, Timer
+from reference_server.state import Alarm, Client, Job, JobState, KeptJob, Timer, Tube
 from reference_server.wire import Command, Malformed, Put, Reply, Request, RequestReader
 
 _PATIENCE = 3.0
@@ -79,6 +79,30 @@ class ForgetsWaitingWithoutMemory(Model):
         if reply is None and not RESERVE.has_room:
             self._stop_waiting(conn)
         return reply
+
+
+@fault("exhaustion.new-tube", "a tube that is created without memory is found by nobody else")
+class HidesTubes(Model):
+    _has_refused = False
+
+    def _body(self, conn: Client, data: bytes | None) -> Reply:
+        reply = super()._body(conn, data)
+        self._has_refused = reply == wire.OUT_OF_MEMORY
+        return reply
+
+    def _refuse(self, conn: Client) -> Reply:
+        self._has_refused = True
+        return super()._refuse(conn)
+
+    def _tube(self, name: str) -> Tube:
+        is_listed = name in self._by_name or not self._has_refused
+        return super()._tube(name) if is_listed else Tube(name)
+
+    def _deref(self, tube: Tube) -> None:
+        if tube in self.tubes:
+            super()._deref(tube)
+        else:
+            tube.refs -= 1
 
 
 @fault("exhaustion.in-step", "the body of a put without memory is read as commands")

@@ -11,7 +11,7 @@ import pytest
 
 from conformance.__main__ import main
 from conformance.console import crashing
-from conformance.durability.damage import damages, other_files, wrong
+from conformance.durability.damage import cuts, damages, other_files, wrong
 from conformance.durability.disk import Content
 from conformance.durability.inspection import Inventory, Question
 from conformance.durability.kills import kills
@@ -38,6 +38,8 @@ def test_each_byte_and_each_number_is_damaged() -> None:
     assert found["byte 2 of log flipped"]["log"].bytes() == b"ab\x9cdefgh"
     assert found["4294967295 in the 32 bits at 4 of log"]["log"].bytes() == b"abcd" + b"\xff" * 4
     assert sum("flipped" in words for words in found) == 8
+    ends = {damage.words: damage.files["log"].bytes() for damage in cuts(files)}
+    assert ends == {f"log cut off after {size} bytes": b"abcdefgh"[:size] for size in range(8)}
     whole = {damage.words: damage.files for damage in other_files(files)}
     assert list(whole["no log"]) == ["lock"]
     assert "log/file" in whole["a folder in place of log"]
@@ -67,6 +69,8 @@ def test_damaged_files_end_a_server_with_a_message_or_it_goes_on(
     inventory: Inventory, causes: list[str] | int
 ) -> None:
     assert len(list(wrong(inventory, {1: "a"}))) == (causes or 0)
+    ends_early = wrong(inventory, {1: "a"}, is_cut=True)
+    assert all(one.cause.endswith(" where a file ends early") for one in ends_early)
 
 
 @needs_beanstalkd
