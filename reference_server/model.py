@@ -147,6 +147,8 @@ class Model(Lifecycle):
             self._remove_watch(conn, conn.watch.first())
         conn.use.using -= 1
         self._deref(conn.use)
+        self.producers -= conn.producer
+        self.workers -= conn.worker
 
     def _let_go(self, job: Job) -> None:
         self._unreserve(job)
@@ -161,6 +163,7 @@ class Model(Lifecycle):
             return
         if self.profile.counts_failed_puts:
             self.commands["put"] += 1
+        self.producers += not conn.producer
         conn.producer = True
         ttr = max(put.ttr, 1)
         conn.incoming = Job(self.next_id, put.pri, put.delay, ttr, conn.use, self.now)
@@ -234,7 +237,7 @@ class Model(Lifecycle):
 
         ``timeout`` is in seconds, None for ever.
         """
-        conn.worker = True
+        self._becomes_worker(conn)
         job = self._next_ready(conn)
         safe_until = self._safe_until(conn)
         soon = safe_until is not None and self.now >= safe_until
@@ -250,12 +253,16 @@ class Model(Lifecycle):
         self._set_wake_up(conn)
         return None
 
+    def _becomes_worker(self, conn: Client) -> None:
+        self.workers += not conn.worker
+        conn.worker = True
+
     def _reserve_job(self, conn: Client, id: int) -> Reply:
         """Give the job that is named, unless it is reserved ("Worker Commands": reserve-job)."""
         job = self.jobs.get(id)
         if job is None or job.state is JobState.RESERVED:
             return wire.NOT_FOUND
-        conn.worker = True
+        self._becomes_worker(conn)
         self._dequeue(job)
         return self._give(job, conn)
 

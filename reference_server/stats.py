@@ -40,6 +40,9 @@ class ServerFacts(Protocol):
     host: Callable[[], Mapping[str, object]]
     tubes: Bag[Tube]
     connections: dict[int, Client]
+    producers: int
+    workers: int
+    waiting: int
     commands: Counter[str]
     max_job_size: int
     max_jobs_ready: int | None
@@ -134,7 +137,7 @@ def tube(model: ServerFacts, tube: Tube) -> bytes:
 
 def server(model: ServerFacts) -> bytes:
     """Return the document of stats."""
-    tubes, connections = model.tubes, model.connections.values()
+    tubes = model.tubes
     host = {**_UNKNOWN_HOST, **model.host()}
     return _document(
         model,
@@ -155,10 +158,10 @@ def server(model: ServerFacts) -> bytes:
             "total-jobs": model.total_jobs,
             "max-job-size": model.max_job_size,
             "current-tubes": len(tubes),
-            "current-connections": len(connections),
-            "current-producers": sum(c.producer for c in connections),
-            "current-workers": sum(c.worker for c in connections),
-            "current-waiting": sum(c.waiting for c in connections),
+            "current-connections": len(model.connections),
+            "current-producers": model.producers,
+            "current-workers": model.workers,
+            "current-waiting": model.waiting,
             "total-connections": model.total_connections,
             "pid": host["pid"],
             "version": f'"{model.profile.version}"',

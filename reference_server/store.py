@@ -28,6 +28,8 @@ class Store:
         self.jobs: dict[int, Job] = {}
         self.tubes: Bag[Tube] = Bag()
         self.connections: dict[int, Client] = {}
+        self.producers = self.workers = self.waiting = 0
+        """The connections that have put, those that have reserved, and those that wait."""
         self.next_id = 1
         self._by_name: dict[str, Tube] = {}
         self._timers: SortedList[Alarm] = SortedList()
@@ -163,12 +165,14 @@ class Store:
     def _start_waiting(self, conn: Client, timeout_at: int | None) -> None:
         """Let a client wait for a job of its tubes until ``timeout_at``; None: for ever."""
         conn.waiting = True
+        self.waiting += 1
         for tube in conn.watch:
             tube.waiting.add(conn)
         conn.timeout_at = timeout_at
 
     def _stop_waiting(self, conn: Client) -> None:
         conn.waiting = False
+        self.waiting -= 1
         for tube in conn.watch:
             tube.waiting.remove(conn)
         if conn.wakes_at is not None:

@@ -22,7 +22,6 @@ from conformance.oracle.states import (
     decided,
     guess,
     is_open,
-    waiting,
 )
 from conformance.oracle.transitions import MAKE_READY, MAY_ASK
 from conformance.oracle.underspecification import Open
@@ -142,7 +141,7 @@ class FastGear:
         if self._calm != conn:
             is_calm = oracle.is_still(conn) and state.done[conn] == len(client.items)
             self._calm = conn if is_calm else None
-            self._crowded = waiting(model) > 1 or not oracle.is_done(state, conn)
+            self._crowded = model.waiting > 1 or not oracle.is_done(state, conn)
         client.receive(data)
         while self._calm is not None:
             if not reader.buffered or (request := reader.next_request()) is None:

@@ -284,11 +284,6 @@ class Frontier:
             yield state
 
 
-def waiting(model: UnspecifiedModel) -> int:
-    """Return how many clients wait for a job."""
-    return sum(conn.waiting for conn in model.connections.values())
-
-
 def has_tie(model: UnspecifiedModel, conn: int) -> bool:
     """Tell whether the first two delays in a client's used tube end too close to tell apart."""
     delayed = model.connections[conn].use.delayed
@@ -315,7 +310,7 @@ def after(
     choose; raises :class:`Undecided` if it does.
     """
     # A job that becomes ready may go to one of several clients that wait.
-    if not only or waiting(state.model) > 1:
+    if not only or state.model.waiting > 1:
         return state.branches(transition, reply)
     state.apply(transition, decided if reply is None else _Decider((), reply, sure=True))
     return (state,)

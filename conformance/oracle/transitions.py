@@ -18,7 +18,6 @@ from conformance.oracle.states import (
     new_model,
     restored,
     take_id,
-    waiting,
 )
 from conformance.oracle.underspecification import LenientReader, Open
 from conformance.oracle.unspecified_model import UnspecifiedModel
@@ -222,14 +221,14 @@ class Transitions:
         # Just after the start of a jump, it may have fired before. And a client that gets a job
         # now may have held it since the timer was due.
         before = any(start < due <= min(start + EARLY, end) for start, end in self._jumps)
-        before |= at > due + EARLY and waiting(state.model) > 0
+        before |= at > due + EARLY and state.model.waiting > 0
         late = self._late_times(state, alarm, now)
         for time in (due, at) if before else (at,):
             fire = partial(_fire, alarm, time)
             yield from after(state, fire, only and not before and not late)
         for time in late:
             for fired in after(state, partial(_fire, alarm, time), only=False):
-                if waiting(fired.model) < waiting(state.model):
+                if fired.model.waiting < state.model.waiting:
                     yield fired
 
     def _late_times(self, state: State, alarm: Alarm, now: int) -> list[int]:
@@ -239,7 +238,7 @@ class Transitions:
         so times that are no further apart than the lateness stand for all between them.
         """
         due, kind, _ = alarm
-        if kind is Timer.WAIT or not waiting(state.model):
+        if kind is Timer.WAIT or not state.model.waiting:
             return []
         times, last = [], self._fires_at(alarm)
         allowed = due + self.lateness
@@ -324,7 +323,7 @@ class Transitions:
         """
         if isinstance(event, Close):
             # Which of its jobs is ready first is unspecified.
-            return waiting(model) > 0
+            return model.waiting > 0
         if is_open(model, event):
             return True
         verb = event.verb if isinstance(event, Command) else ""

@@ -192,11 +192,7 @@ class BeanstalkServer:
     @property
     def waiting(self) -> int:
         """The number of clients that wait for a job, in ``reserve`` or ``reserve-with-timeout``."""
-
-        def count() -> int:
-            return sum(one.waiting for one in self._server.engine.model.connections.values())
-
-        return self._run(count)
+        return self._run(lambda: self._server.engine.model.waiting)
 
     @property
     def transcript(self) -> str:

@@ -72,7 +72,7 @@ for _verb in COUNTED_COMMANDS:
 class AllWork(Model):
     def _connect(self, number: int) -> None:
         super()._connect(number)
-        self.connections[number].worker = True
+        self._becomes_worker(self.connections[number])
 
 
 def _counts_speakers(key: str) -> type[Model]:
