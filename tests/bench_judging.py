@@ -10,7 +10,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -135,7 +135,7 @@ class _Unjudged(ReplyComparison):
             super().check(mine, mine)
 
 
-def _played(target: Target, segments: Sequence[Sequence[Turn]], comparison: ReplyComparison) -> int:
+def _played(target: Target, segments: Iterable[Iterable[Turn]], comparison: ReplyComparison) -> int:
     player = TourPlayer(target, comparison)
     target.restart()
     count = 0
@@ -145,9 +145,10 @@ def _played(target: Target, segments: Sequence[Sequence[Turn]], comparison: Repl
     return count
 
 
-def _tour(target: Target) -> Sequence[Sequence[Turn]]:
+def _tour(target: Target) -> Iterator[Iterable[Turn]]:
     world = next(world for world in WORLDS if world.name == "two clients")
-    return [list(turns) for turns in tour_of(world, target.probe()).segments()]
+    # As in a run, turns are unpacked while the target replies.
+    return tour_of(world, target.probe()).segments()
 
 
 def tour(target: Target, seed: int) -> int:
