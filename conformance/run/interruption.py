@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import pytest
@@ -30,6 +31,18 @@ class Interrupted(KeyboardInterrupt):
     """A signal has ended the run; pytest shows this name, and no place in the code."""
 
     __module__ = "builtins"
+
+
+def _without_interrupts(
+    show: Callable[[sys.UnraisableHookArgs], object],
+) -> Callable[[sys.UnraisableHookArgs], None]:
+    """Return a hook that shows what Python ignores, but no interrupt, which is raised again."""
+
+    def hook(ignored: sys.UnraisableHookArgs) -> None:
+        if not issubclass(ignored.exc_type, KeyboardInterrupt):
+            show(ignored)
+
+    return hook
 
 
 class Interruption:
@@ -70,6 +83,7 @@ class Interruption:
         for worker in self._workers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGTERM)
+        sys.unraisablehook = _without_interrupts(sys.unraisablehook)
         raise self._exception
 
     def _give_up(self) -> NoReturn:

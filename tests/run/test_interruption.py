@@ -150,6 +150,31 @@ def test_a_second_interrupt_is_told_where_a_test_goes_on(tmp_path: Path) -> None
     assert "interrupted again; jobs may be left in tubes conformance-" in done.stderr
 
 
+_IN_A_CALLBACK = """
+import os, signal, weakref
+
+class Freed:
+    pass
+
+def test_that_frees() -> None:
+    freed = Freed()
+    _ = weakref.ref(freed, lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    del freed
+
+def test_that_is_not_run() -> None:
+    pass
+"""
+
+
+def test_an_interrupt_that_python_ignores_is_raised_again_and_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "test_in_a_callback.py").write_text(_IN_A_CALLBACK)
+    with Launched(REFERENCE_COMMAND) as server:
+        done = _told("pytest", str(tmp_path), _remote(server), "-p", "no:cacheprovider", "-q")
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    assert "nothing was left on the server" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
 _TAKES_LONG = """
 import time
 import pytest
