@@ -220,8 +220,9 @@ class Connection(UsualCommands):
             self._transcript.add(self.name, "!", CLIENT_HALF_CLOSES, self._timeline.now())
         self.transport.half_close()
         if not self.has_timed_out and (traits.ends_waiting if self.is_owed else True):
-            end = time.monotonic() + self._target.end_timeout(limit - time.monotonic())
-            self._wait_until(lambda: self.stopped, lambda: end - time.monotonic())
+            self._is_over_within(
+                self._target.end_timeout(limit - time.monotonic()), lambda: self.stopped
+            )
         self.transport.close()
 
     def extra_reply(self) -> Deviation | None:
@@ -277,6 +278,12 @@ class Connection(UsualCommands):
             wait_for([self.transport], seconds)
             self.poll()
 
+    def _is_over_within(self, seconds: float, is_over: Callable[[], bool]) -> bool:
+        """Take in what arrives for so many seconds at most; return whether it is over then."""
+        end = time.monotonic() + seconds
+        self._wait_until(is_over, lambda: end - time.monotonic())
+        return is_over()
+
     def _take_replies(self) -> None:
         now = self._timeline.now()
         try:
@@ -296,15 +303,13 @@ class Connection(UsualCommands):
         """Return whether a command of its has not been answered."""
         return len(self._asked) > self._answered + len(self._arrivals)
 
-    def is_answered(self, within: float) -> bool:
-        """Return whether, after so many seconds at most, no more replies must, or can, come."""
+    def is_answered(self, soon: bool = False) -> bool:
+        """Return whether no more replies must, or can, come after the time that a reply has.
 
-        def is_over() -> bool:
-            return self.stopped or not self.is_owed
-
-        end = time.monotonic() + within
-        self._wait_until(is_over, lambda: end - time.monotonic())
-        return is_over()
+        ``soon``: after a shorter time, as none need come.
+        """
+        seconds = self._limits.soon if soon else self._limits.reply
+        return self._is_over_within(seconds, lambda: self.stopped or not self.is_owed)
 
     @property
     def stopped(self) -> bool:
@@ -348,8 +353,7 @@ class Connection(UsualCommands):
         def is_surplus() -> bool:
             return self._answered + len(self._arrivals) > len(self._asked)
 
-        end = time.monotonic() + self._limits.soon
-        self._wait_until(lambda: is_surplus() or self.stopped, lambda: end - time.monotonic())
+        self._is_over_within(self._limits.soon, lambda: is_surplus() or self.stopped)
         return is_surplus()
 
     def command(self, index: int) -> str:

@@ -22,8 +22,6 @@ from reference_server.wire import (
     Reply,
 )
 
-_LOOK = 0.01
-"""Seconds between looks at what has come."""
 _PUT = re.compile(rb"put(?: [^ ]+){3,} ([0-9]{1,2})")
 _WORD = re.compile("[a-z-]+")
 _STATES = {
@@ -74,7 +72,7 @@ def refuse(client: Connection, line: str, *allowed: Reply) -> None:
         client.raw(data + CRLF + b"a" * int(size[1]) + CRLF).expect(*replies)
     else:
         refused = client.raw(data + CRLF)
-        if not client.eventually(lambda: client.is_answered(_LOOK), soon=True):
+        if not client.is_answered(soon=True):
             # It reads a line as the body first.
             client.raw(b"a" + CRLF, replies=0)
         refused.expect(*replies)
@@ -120,6 +118,6 @@ def refuse_body(client: Connection, body: bytes, profile: Profile) -> None:
     Where commands may be read in it once it is refused, only a server that waits for it gets it.
     """
     refused = client.raw(b"put 0 0 60 %d\r\n" % len(body))
-    if profile.skips_big_bodies or not client.eventually(lambda: client.is_answered(_LOOK)):
+    if profile.skips_big_bodies or not client.is_answered():
         client.raw(body + CRLF, replies=0)
     refused.expect(JOB_TOO_BIG)

@@ -461,15 +461,16 @@ def test_a_tube_that_was_created_without_memory_is_one_for_all(
     connect: Connect,
     resources: Resources,
 ) -> None:
-    made = [f"{client.tube}-{number}" for number in range(TUBES + MANY)]
+    names = [f"{client.tube}-{number}" for number in range(TUBES + MANY)]
+    made, new = names[:TUBES], names[TUBES:]
     with before_shortage():
         for first in range(0, TUBES, EACH):
-            some = made[first : min(first + EACH, TUBES)]
+            some = made[first : first + EACH]
             Bulk(connect(), own_server).ask("".join(f"watch {tube}\r\n" for tube in some).encode())
     with short_of_memory(own_server, connect(), resources, within(0), LARGE_SIZES):
         watched = [
             tube
-            for tube in made[TUBES:]
+            for tube in new
             if reply_in_need(worker, worker.send(f"watch {tube}"), "WATCHING").word == "WATCHING"
         ]
     for tube in watched:

@@ -142,11 +142,17 @@ def test_of_a_client() -> None:
 """
 
 
-def test_a_second_interrupt_is_told_where_a_test_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "test_goes_on.py").write_text(_GOES_ON)
+def _interrupted(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    """Run tests that interrupt themselves."""
+    (folder / "test_that_interrupts.py").write_text(tests)
     with Launched(REFERENCE_COMMAND) as server:
-        done = _told("pytest", str(tmp_path), _remote(server), "-p", "no:cacheprovider", "-q")
+        done = _told("pytest", str(folder), _remote(server), "-p", "no:cacheprovider", "-q")
     assert done.returncode == pytest.ExitCode.INTERRUPTED
+    return done
+
+
+def test_a_second_interrupt_is_told_where_a_test_goes_on(tmp_path: Path) -> None:
+    done = _interrupted(tmp_path, _GOES_ON)
     assert "interrupted again; jobs may be left in tubes conformance-" in done.stderr
 
 
@@ -167,10 +173,7 @@ def test_that_is_not_run() -> None:
 
 
 def test_an_interrupt_that_python_ignores_is_raised_again_and_not_shown(tmp_path: Path) -> None:
-    (tmp_path / "test_in_a_callback.py").write_text(_IN_A_CALLBACK)
-    with Launched(REFERENCE_COMMAND) as server:
-        done = _told("pytest", str(tmp_path), _remote(server), "-p", "no:cacheprovider", "-q")
-    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    done = _interrupted(tmp_path, _IN_A_CALLBACK)
     assert "nothing was left on the server" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
 
