@@ -9,6 +9,7 @@ the replies that are known (Wing and Gong; Lowe's just-in-time linearization).
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from conformance.oracle.oracle import FOR_EVER
 from conformance.oracle.states import State, Undecided, restored
-from conformance.oracle.transitions import Item, Transitions
+from conformance.oracle.transitions import Item, Transitions, job_named
 from conformance.oracle.violation import NOTHING, Violation
 from conformance.verdict import Inconclusive
 from reference_server import wire
@@ -89,6 +90,8 @@ class ConcurrentHistory(Transitions):
         It is there after :meth:`explain`, also if that has raised a violation."""
         self._offered: defaultdict[object, list[tuple[int, int]]] = defaultdict(list)
         self._urgent: Counter[tuple[int, int]] = Counter()
+        self._tried = sys.maxsize
+        """How many of the clients that may be next are tried."""
 
     def connect(self, conn: int) -> None:
         """Note that a client has connected; when makes no difference to others."""
@@ -144,10 +147,33 @@ class ConcurrentHistory(Transitions):
     def _search_optimistically(self) -> None:
         self.optimistic = True
         try:
-            self._search()
+            if not self._is_as_likely():
+                self._search()
         except Undecided:
             self.optimistic = False
             self._search()
+
+    def _is_as_likely(self) -> bool:
+        """Tell whether the order that is most likely at each step explains everything.
+
+        It mostly does, and no state need be copied, as nothing else is tried.
+        """
+        self._begin()
+        self._tried = 1
+        step: _Step | None = self._root()
+        while step is not None and not step.is_last:
+            step = next(step.successors, None)
+            if step is not None and step.handled is not None:
+                self.order.append(step.handled)
+        self._tried = sys.maxsize
+        return step is not None
+
+    def _begin(self) -> None:
+        """Forget the findings of an earlier search."""
+        self._misfits = []
+        self._deepest = -1
+        self._urgent.clear()
+        self.order = []
 
     def _explain_places(self, violation: Violation) -> None:
         """Raise :class:`Misplaced` if there is an order once jobs come back to any place."""
@@ -161,12 +187,9 @@ class ConcurrentHistory(Transitions):
         raise Misplaced(violation.expected, violation.observed, violation.mark) from violation
 
     def _search(self) -> None:
-        self._misfits = []
-        self._deepest = -1
-        self._urgent.clear()
+        self._begin()
         size = sum(len(client.items) for client in self.clients.values())
         path = [self._root()]
-        self.order = []
         failed: set[object] = set()
         failures = jumps = deepest = 0
         back = 1
@@ -221,7 +244,7 @@ class ConcurrentHistory(Transitions):
 
     def _step(self, state: State, given: Mapping[int, int]) -> _Step:
         first = self._first(given)
-        conns = self._next(state, given, FOR_EVER if first is None else first.at)
+        conns = self._next(state, given, FOR_EVER if first is None else first.at)[: self._tried]
         saved = state.saved() if len(conns) > 1 else None
         is_last = first is None and not any(self.is_pending(state, conn) for conn in self.clients)
         return _Step(state, given, self._successors(state, saved, given, conns), saved, is_last)
@@ -253,8 +276,8 @@ class ConcurrentHistory(Transitions):
     def _next(self, state: State, given: Mapping[int, int], horizon: int) -> list[tuple[bool, int]]:
         """Return the clients whose next item may be handled now, the most likely first.
 
-        And whether that changes nothing, if the reply is as it was heard. ``horizon``: when the
-        next reply was heard, before which it must have been sent.
+        And whether nothing else need be tried then. ``horizon``: when the next reply was heard,
+        before which it must have been sent.
         """
         found: list[tuple[int, int, int, int]] = []
         for conn, client in self.clients.items():
@@ -263,35 +286,57 @@ class ConcurrentHistory(Transitions):
             item = client.items[state.done[conn]]
             if item.at > horizon:
                 continue
-            event, heard = item.event, self._after(conn, given)
+            event = item.event
             if isinstance(event, Put) or (isinstance(event, Command) and event.verb in _OWN):
                 return [(False, conn)]
-            rank = 2
-            if isinstance(event, Close):
-                # Nobody can tell when a target comes to that.
-                rank = 4
-            elif not isinstance(event, Command):
-                pass
-            elif heard is not None and _changes_nothing(heard.reply):
-                rank = 0
-            elif event.verb in WAITING:
-                job = state.model.next_ready(conn)
-                if job is None:
-                    # A reserve that finds no job may as well come later.
-                    rank = 3
-                elif not (self.profile.first_in_first_out and state.model.keeps_places):
-                    rank = 1
-                elif heard is None and conn in self._ended:
-                    # It may have got the job, which nobody heard, and given it back by its end.
-                    rank = 4
-                elif heard is None or heard.reply != wire.RESERVED(job.id, job.body):
-                    self._note(given, heard, wire.RESERVED(job.id, job.body))
-                    continue
-                else:
-                    rank = 1
-            urgent = self._urgent[conn, given[conn]]
-            found.append((rank, -urgent, item.at, conn))
+            rank = self._rank(state, conn, event, given)
+            if rank is not None:
+                found.append((rank, -self._urgent[conn, given[conn]], item.at, conn))
         return [(rank == 0, conn) for rank, *_, conn in sorted(found)]
+
+    def _rank(self, state: State, conn: int, event: object, given: Mapping[int, int]) -> int | None:
+        """Return how unlikely it is that a client is next: 0 to 4, None if its reply cannot fit.
+
+        0: whatever else may come next may as well come after it, if the reply is as it was heard.
+        """
+        heard = self._after(conn, given)
+        is_lost = heard is None and conn in self._ended
+        if isinstance(event, Body) and self._is_given_away(state, conn, event, given):
+            return None
+        if not isinstance(event, Command):
+            # Nobody can tell when a target comes to the end of a connection.
+            return 4 if isinstance(event, Close) else 2
+        certain = _certain_reply(state, conn, event)
+        if certain is not None and not is_lost and (heard is None or heard.reply != certain):
+            self._note(given, heard, certain)
+            return None
+        comes_at_once = certain is not None or event.verb not in WAITING
+        if heard is not None and comes_at_once and _changes_nothing(heard.reply):
+            return 0
+        if event.verb not in WAITING:
+            return 2
+        if state.model.next_ready(conn) is not None:
+            # It may have got the job, which nobody heard, and given it back by its end.
+            return 4 if is_lost and certain else 1
+        # A reserve that finds no job may as well come later, unless it must find none.
+        return 2 if heard is not None and heard.reply == wire.TIMED_OUT else 3
+
+    def _is_given_away(self, state: State, conn: int, body: Body, given: Mapping[int, int]) -> bool:
+        """Tell whether the job of a put goes to a client that waits, but none of these got it."""
+        incoming, heard = state.model.connections[conn].incoming, self._after(conn, given)
+        if incoming is None or heard is None or heard.reply.word != "INSERTED":
+            return False
+        tube = incoming.tube
+        if incoming.delay or tube.pause or not len(tube.waiting):
+            return False
+        job = wire.RESERVED(int(heard.reply.args[0]), body.data or b"")
+        for client in tube.waiting:
+            got = self._after(client.id, given)
+            is_lost = got is None and client.id in self._ended
+            if is_lost or (got and (got.reply.word, got.reply.args[:1]) == (job.word, job.args)):
+                return False
+        self._note(given, self._after(tube.waiting.first().id, given), job)
+        return True
 
     def _matched(self, state: State, given: Mapping[int, int]) -> Mapping[int, int] | None:
         """Return how many replies each client got; None if one differs from the observed one."""
@@ -355,6 +400,26 @@ class ConcurrentHistory(Transitions):
         asked = self._asked[heard.conn][heard.number]
         command = asked.verb if isinstance(asked, Command) else ""
         return Violation(list(expected), str(heard.reply), heard.mark, command=command)
+
+
+def _certain_reply(state: State, conn: int, command: Command) -> Reply | None:
+    """Return the reply to a command, if it is certain without handling the command."""
+    model, named = state.model, job_named(command)
+    if state.guessed:
+        return None
+    if named is not None:
+        job = model.jobs.get(named)
+        is_held = job is not None and job.reserver is not None and job.reserver.id != conn
+        is_missing = job is None or (is_held and command.verb == "delete")
+        return wire.NOT_FOUND if is_missing else None
+    if command.verb not in WAITING:
+        return None
+    job = model.next_ready(conn)
+    if job is not None:
+        is_certain = model.profile.first_in_first_out and model.keeps_places
+        return wire.RESERVED(job.id, job.body) if is_certain else None
+    is_over = command.args == (0,) and not model.connections[conn].deadlines
+    return wire.TIMED_OUT if is_over else None
 
 
 def _changes_nothing(reply: Reply) -> bool:

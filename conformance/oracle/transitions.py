@@ -276,7 +276,7 @@ class Transitions:
         only: bool,
     ) -> Iterator[State]:
         """Yield the states after a request of ``conn`` that the target takes for this."""
-        named = _job_named(item.event) if state.guessed else None
+        named = job_named(item.event) if state.guessed else None
         if named is not None and named in state.guessed:
             for meant in state.meanings(named):
                 yield from self._handled_as(item, meant, conn, asked, reply, now, False)
@@ -350,7 +350,7 @@ class Transitions:
         return state.model.handle(item.event, at, conn)
 
 
-def _job_named(event: Event | Open) -> int | None:
+def job_named(event: Event | Open) -> int | None:
     """Return the id of the job that a command is about."""
     if isinstance(event, Command) and event.verb in ABOUT_A_JOB:
         return next((id for id in event.args[:1] if isinstance(id, int)), None)
