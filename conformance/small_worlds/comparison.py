@@ -25,6 +25,7 @@ _COUNTER = re.compile(
 _CLOCK = re.compile(rb"(%b): (-?[0-9]+)" % "|".join(sorted(CLOCKS)).encode())
 _RUNNING = re.compile(rb"rusage-[us]time: [0-9]+[.][0-9]+|uptime: [0-9]+")
 _DOCUMENT = re.compile(rb"OK ([0-9]{1,7})\r\n(?=---\r\n)")
+_CRLF_DOCUMENT = b"---\r\n"
 _OF_SERVER = b"\npid: "
 _OF_DEFAULT = re.compile(rb'---\nname: "?default"?\n')
 
@@ -153,6 +154,8 @@ def with_plain_lines(came: bytes) -> bytes:
 
     A document with CR LF as line ends is returned when it is complete.
     """
+    if _CRLF_DOCUMENT not in came:
+        return came
     parts = []
     while (match := _DOCUMENT.search(came)) is not None:
         end = match.end() + int(match[1])
