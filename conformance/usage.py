@@ -6,6 +6,7 @@ import difflib
 import errno
 import importlib
 import math
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -27,6 +28,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def refuse(sentence: str) -> click.UsageError:
     """Return an error that is printed as one sentence."""
     return click.UsageError(sentence)
+
+
+def looks_like_address(word: str) -> bool:
+    """Tell whether a word that is given where no address belongs is one, as HOST:PORT is."""
+    return re.fullmatch(r"(\[[^]]+\]|[^-\s:/][^\s:/]*):[0-9]+|unix:.+", word) is not None
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -117,6 +123,8 @@ class ConsoleGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
+        if looks_like_address(name):
+            raise refuse(f"a server is tested by: beanstalk-conformance run --target={name}")
         if name not in self._places and not name.startswith("-"):
             raise refuse(f"no such command: {name}{suggestion(name, self._places)}")
         return super().resolve_command(ctx, args)

@@ -14,7 +14,13 @@ import pytest
 from beanstalk_conformance import OPTIONS
 from conformance.console.processes import processes
 from conformance.run.listing import Listing
-from conformance.usage import ConsoleCommand, Option, suggestion
+from conformance.usage import (
+    ConsoleCommand,
+    Option,
+    looks_like_address,
+    refuse,
+    suggestion,
+)
 
 # The packages are imported already, by this very command; their tests are not.
 _QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
@@ -97,11 +103,10 @@ def _option(name: str, group: str) -> Option:
 
 def _run(arguments: tuple[str, ...], **chosen: Any) -> int:
     # As failures show it: REPRODUCE beanstalk-conformance run MODULE::TEST
-    is_named = any(
-        re.match(_TESTS, word) and option not in ("-k", "-m")
-        for option, word in pairwise(("", *arguments))
-    )
-    suite = _ALONE if is_named else SUITE
+    words = [word for option, word in pairwise(("", *arguments)) if option not in ("-k", "-m")]
+    if (address := next(filter(looks_like_address, words), None)) is not None:
+        raise refuse(f"{address} is no test; the server there is tested by --target={address}")
+    suite = _ALONE if any(re.match(_TESTS, word) for word in words) else SUITE
     # More is said of failures, not of the tests that pass.
     is_verbose = any(re.fullmatch("-v+|--verbose", word) for word in arguments)
     names = ("-o", "verbosity_test_cases=0") if is_verbose else ()

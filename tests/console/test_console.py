@@ -67,6 +67,8 @@ def test_every_option_has_a_group_in_help() -> None:
         (["rnu"], "no such command: rnu; did you mean run?"),
         (["run", "--taget=a:1"], "no such option: --taget; did you mean --target?"),
         (["run", "--reprot", "x"], "no such option: --reprot; did you mean --report?"),
+        (["run", "127.0.0.1:11300"], "the server there is tested by --target=127.0.0.1:11300"),
+        (["[::1]:11300"], "a server is tested by: beanstalk-conformance run --target=[::1]:11300"),
         (["run", "--xyzzy=1"], "no such option: --xyzzy"),
         (["run", "--clock=fast"], "'fast' is not one of 'auto', 'real', 'fake'"),
         (["run", "--examples=many"], "'many' is not a valid integer"),
