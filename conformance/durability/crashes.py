@@ -50,7 +50,7 @@ class CrashKind(StrEnum):
     TORN = "torn write"
     POWER = "power lost"
     LOAD = "killed under load"
-    DAMAGE = "files damaged"
+    DAMAGE = "damaged"
     UPGRADE = "upgraded"
 
 
