@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unittest.mock import patch
 
 import pytest
 
 from conformance.oracle.diagnosis import step_of
 from conformance.oracle.linearizability import ConcurrentHistory, Misplaced
+from conformance.oracle.states import State
 from conformance.oracle.violation import Violation
 from conformance.verdict import Inconclusive, OutcomeKind, Step
 from reference_server.wire import (
@@ -105,6 +107,38 @@ def test_a_job_may_get_lost_with_the_connection_and_come_back() -> None:
         history.sent(1, b"delete 1\r\n", now)
         history.heard(1, reply, now + 1, now)
     history.explain()
+
+
+def _half_closed(history: ConcurrentHistory, conn: int, now: int) -> None:
+    """Let a client that waits half-close its connection, and get TIMED_OUT for that."""
+    history.leaves(conn, now)
+    history.heard(conn, TIMED_OUT, now + 1, now + 1)
+    history.ended(conn)
+
+
+def test_a_job_may_come_after_the_end_of_a_client_that_has_waited() -> None:
+    history = _history((2, WAIT))
+    _half_closed(history, 2, 1)
+    history.sent(1, PUT, 3)
+    history.heard(1, INSERTED(1), 4, 4)
+    history.explain()
+
+
+def test_a_client_that_has_waited_until_its_end_was_owed_the_job_of_before() -> None:
+    history = _history((2, WAIT), (1, PUT), (1, INSERTED(1)))
+    _half_closed(history, 2, 3)
+    with pytest.raises(Violation, match=r"expected RESERVED 1 .* observed TIMED_OUT"):
+        history.explain()
+
+
+def test_no_state_is_copied_where_the_likely_order_explains_all() -> None:
+    events: list[tuple[int, bytes | Reply]] = []
+    for job in range(1, 20):
+        events += [(1, PUT), (2, RESERVE), (3, RESERVE), (1, INSERTED(job))]
+        events += [(2, RESERVED(job, b"a")), (3, TIMED_OUT)]
+    with patch.object(State, "saved", autospec=True, side_effect=State.saved) as saved:
+        _history(*events).explain()
+    assert saved.call_count == 1, "the first state alone"
 
 
 TWO_JOBS = ((1, PUT), (1, INSERTED(1)), (1, PUT), (1, INSERTED(2)), (2, RESERVE))
