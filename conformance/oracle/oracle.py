@@ -139,6 +139,10 @@ class Oracle(Transitions):
         """Tell whether the target must end a connection now, as its client sends nothing more."""
         return self.clients[conn].leaving and not self.may_wait(conn)
 
+    def may_be_paused(self, tube: str) -> bool:
+        """Tell whether a tube is paused, in any of the possible states."""
+        return any(state.model.is_paused(tube) for state in self.states)
+
     def may_wait(self, conn: int) -> bool:
         """Tell whether a client waits for a job, in any of the possible states."""
         return any(

@@ -363,7 +363,7 @@ class Session:
         if look and self.target.exclusive:
             self.ask(number, b"stats\r\n")
         self.leave(number, half=True)
-        if self.judge.model.is_paused("default"):
+        if self.judge.oracle.may_be_paused("default"):
             # When exactly it ends would be open for a while.
             self._end_pause(self._limits.clean_up)
             self.is_spent = True

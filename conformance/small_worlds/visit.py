@@ -29,6 +29,7 @@ from conformance.small_worlds.tour import Tour
 from conformance.small_worlds.tour_time import TourTime
 from conformance.small_worlds.tours import WorldTour
 from conformance.small_worlds.world import HOME, World, at_home
+from conformance.target.clock import pause
 from conformance.target.command_rate import COMMAND_RATE
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import Target
@@ -186,6 +187,9 @@ class Visit:
             except Inconclusive:
                 self._exploration.start_anew(session)
             else:
+                if session.judge.oracle.may_be_paused(self._world.tubes[0]):
+                    # The pause that ends it may take effect a little later.
+                    pause(self._target.clock, self._target.limits.lateness)
                 session.abandon()
             self._reach(stage.reached)
             if route.count == before:
