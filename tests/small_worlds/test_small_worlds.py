@@ -48,6 +48,7 @@ from tests import ROOT
 from tests.machine import ThisMachine
 from tests.parts import sample
 from tests.servers import BEANSTALKD_COMMAND, changed_server, needs_beanstalkd
+from tests.variants.times import MILLISECOND, late_at_random
 
 SMALL = ("times of jobs", "two that wait", "draining")
 
@@ -321,6 +322,13 @@ def test_a_server_that_chooses_otherwise_is_judged_on_the_way() -> None:
     # That took no time from other worlds.
     assert tour_time.spare < SPARE
     assert tour_time.end_of_judging - LONGER >= end + SPARE - tour_time.spare
+
+
+def test_a_pause_of_zero_may_take_effect_after_the_walk_that_it_ends() -> None:
+    late = Fault("", "timers late", model=late_at_random(80 * MILLISECOND))
+    tour_time = TourTime(time.monotonic() + 12)
+    _, deviation = _visited(late, "one that waits", tour_time)
+    assert deviation is None
 
 
 def test_a_job_that_is_reserved_before_its_put_is_answered_is_known_by_its_id() -> None:
