@@ -13,6 +13,8 @@ from reference_server.wire import Reply
 from tests.variants.variant import Variant, non_strict
 
 MILLISECOND = SECOND // 1000
+_MANY = 100
+"""Timers that a server remembers though they were taken away."""
 
 
 def _ticks(length: int) -> type[Model]:
@@ -64,6 +66,9 @@ def late_at_random(most: int, but: frozenset[Timer] = frozenset()) -> type[Model
             return alarm[0] + self._lateness.setdefault(alarm, self._chance.randrange(most))
 
         def _fire_timers(self, now: int) -> None:
+            if len(self._lateness) > 2 * len(self._timers) + _MANY:
+                # Timers that were taken away are forgotten, or they would be a leak.
+                self._lateness = {alarm: self._fires_at(alarm) - alarm[0] for alarm in self._timers}
             while due := [alarm for alarm in self._timers if self._fires_at(alarm) <= now]:
                 alarm = min(due, key=self._fires_at)
                 self.now = max(self.now, now)
