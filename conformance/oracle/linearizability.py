@@ -90,8 +90,7 @@ class ConcurrentHistory(Transitions):
         It is there after :meth:`explain`, also if that has raised a violation."""
         self._offered: defaultdict[object, list[tuple[int, int]]] = defaultdict(list)
         self._urgent: Counter[tuple[int, int]] = Counter()
-        self._tried = sys.maxsize
-        """How many of the clients that may be next are tried."""
+        self._tried = 0
 
     def connect(self, conn: int) -> None:
         """Note that a client has connected; when makes no difference to others."""
@@ -158,18 +157,17 @@ class ConcurrentHistory(Transitions):
 
         It mostly does, and no state need be copied, as nothing else is tried.
         """
-        self._begin()
-        self._tried = 1
+        self._begin(tried=1)
         step: _Step | None = self._root()
         while step is not None and not step.is_last:
             step = next(step.successors, None)
             if step is not None and step.handled is not None:
                 self.order.append(step.handled)
-        self._tried = sys.maxsize
         return step is not None
 
-    def _begin(self) -> None:
-        """Forget the findings of an earlier search."""
+    def _begin(self, tried: int = sys.maxsize) -> None:
+        """Begin a search in which so many of the clients that may be next are tried."""
+        self._tried = tried
         self._misfits = []
         self._deepest = -1
         self._urgent.clear()

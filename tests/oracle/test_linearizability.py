@@ -12,6 +12,7 @@ from conformance.oracle.linearizability import ConcurrentHistory, Misplaced
 from conformance.oracle.states import State
 from conformance.oracle.violation import Violation
 from conformance.verdict import Inconclusive, OutcomeKind, Step
+from reference_server.profiles import NEWEST, PROFILES, Profile
 from reference_server.wire import (
     DELETED,
     FOUND,
@@ -29,9 +30,9 @@ RESERVE = b"reserve-with-timeout 0\r\n"
 WAIT = b"reserve\r\n"
 
 
-def _history(*events: tuple[int, bytes | Reply]) -> ConcurrentHistory:
+def _history(*events: tuple[int, bytes | Reply], profile: Profile = NEWEST) -> ConcurrentHistory:
     """Return the history of what clients 1, 2 and 3 have sent (bytes) and heard, in order."""
-    history = ConcurrentHistory()
+    history = ConcurrentHistory(profile)
     for conn in (1, 2, 3):
         history.connect(conn)
     for now, (conn, event) in enumerate(events):
@@ -160,6 +161,18 @@ def test_others_are_in_the_order_in_which_they_were_received() -> None:
 def test_a_reply_that_nobody_has_heard_has_no_place(request_: bytes) -> None:
     with pytest.raises(Violation, match="observed nothing"):
         _history((1, PUT), (1, INSERTED(1)), (2, request_)).explain()
+
+
+def test_all_orders_are_tried_if_the_model_has_a_choice() -> None:
+    # Before 1.8, nobody has said whether a put that fails is counted.
+    history = _history((1, b"put 0 0 60 1\r\nabc"), profile=PROFILES["1.5"])
+    history.leaves(1, 1)
+    history.ended(1)
+    history.sent(2, PUT, 2)
+    history.sent(3, b"put 5 0 60 1\r\nb\r\n" + RESERVE, 3)
+    for conn, reply in (3, INSERTED(1)), (3, RESERVED(1, b"b")), (2, INSERTED(2)):
+        history.heard(conn, reply, 4, 4)
+    history.explain()
 
 
 def test_too_much_at_once_is_no_verdict() -> None:
