@@ -299,6 +299,9 @@ class ConcurrentHistory(Transitions):
         """
         heard = self._after(conn, given)
         is_lost = heard is None and conn in self._ended
+        if state.model.is_waiting(conn):
+            # The end of its connection comes before what it has sent meanwhile.
+            return 0 if heard is not None and heard.reply == wire.TIMED_OUT else 4
         if isinstance(event, Body) and self._is_given_away(state, conn, event, given):
             return None
         if not isinstance(event, Command):

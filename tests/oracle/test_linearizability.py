@@ -113,8 +113,8 @@ def test_a_job_may_get_lost_with_the_connection_and_come_back() -> None:
 def _half_closed(history: ConcurrentHistory, conn: int, now: int) -> None:
     """Let a client that waits half-close its connection, and get TIMED_OUT for that."""
     history.leaves(conn, now)
-    history.heard(conn, TIMED_OUT, now + 1, now + 1)
     history.ended(conn)
+    history.heard(conn, TIMED_OUT, now + 1, now + 1)
 
 
 def test_a_job_may_come_after_the_end_of_a_client_that_has_waited() -> None:
@@ -122,6 +122,13 @@ def test_a_job_may_come_after_the_end_of_a_client_that_has_waited() -> None:
     _half_closed(history, 2, 1)
     history.sent(1, PUT, 3)
     history.heard(1, INSERTED(1), 4, 4)
+    history.explain()
+
+
+def test_what_was_sent_behind_a_reserve_comes_after_the_end_of_the_wait() -> None:
+    history = _history((2, WAIT + b"kick-job 1\r\n"))
+    _half_closed(history, 2, 1)
+    history.heard(2, NOT_FOUND, 3, 3)
     history.explain()
 
 
