@@ -165,10 +165,9 @@ class Visit:
 
     def _shortest(self, number: int) -> Program:
         """Return the shortest program that takes a transition from the beginning."""
-        world, graph = self._world, self._tour.graph
-        recorder = TourRecorder(self._target.profile)
-        Tour(world, recorder, Route(graph, ())).follow(graph.path_through(number))
-        return [step for turn in recorder.turns for step in turn.steps]
+        graph, recorder = self._tour.graph, TourRecorder(self._target.profile)
+        Tour(self._tour.world, recorder, Route(graph, ())).follow(graph.path_through(number))
+        return [self._at_home(step) for turn in recorder.turns for step in turn.steps]
 
     def _walk_on(self) -> Counterexample | None:
         """Take what is left of the tour, judged meanwhile."""

@@ -35,7 +35,7 @@ from conformance.target.starvation import CpuTime
 from conformance.target.target import Remote
 from conformance.tests.test_small_worlds import test_any_transition as any_transition
 from conformance.transcript import Transcript
-from conformance.verdict import Deviation, Inconclusive
+from conformance.verdict import Deviation, Inconclusive, NotTestable
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST, PROFILES, Profile
@@ -48,6 +48,7 @@ from tests import ROOT
 from tests.machine import ThisMachine
 from tests.parts import sample
 from tests.servers import BEANSTALKD_COMMAND, changed_server, needs_beanstalkd
+from tests.variants.gallery import SERVED
 from tests.variants.times import MILLISECOND, late_at_random
 
 SMALL = ("times of jobs", "two that wait", "draining")
@@ -322,6 +323,18 @@ def test_a_server_that_chooses_otherwise_is_judged_on_the_way() -> None:
     # That took no time from other worlds.
     assert tour_time.spare < SPARE
     assert tour_time.end_of_judging - LONGER >= end + SPARE - tour_time.spare
+
+
+def test_a_shared_server_that_chooses_otherwise_is_not_judged() -> None:
+    _, lingering = SERVED["tubes-are-deleted-a-tenth-of-a-second-late"]
+    with closing(BuiltIn(fault=lingering)) as server:
+        assert isinstance(server.address, tuple)
+        remote = Remote(":".join(map(str, server.address)))
+        (world,) = worlds_for(remote, [_world("two tubes")])
+        tour_time = TourTime(time.monotonic() + 60)
+        visit = Visit(tour_of(world, NEWEST), remote, Exploration(1), tour_time)
+        with pytest.raises(NotTestable, match="needs --launch"):
+            visit.run()
 
 
 def test_a_pause_of_zero_may_take_effect_after_the_walk_that_it_ends() -> None:
