@@ -91,7 +91,7 @@ class ConcurrentHistory(Transitions):
         self._offered: defaultdict[object, list[tuple[int, int]]] = defaultdict(list)
         self._urgent: Counter[tuple[int, int]] = Counter()
         self._tried = 0
-        """How many of the clients that may be next are tried."""
+        """The number of clients that are tried as the next one, of those that may be."""
 
     def connect(self, conn: int) -> None:
         """Note that a client has connected; when makes no difference to others."""
