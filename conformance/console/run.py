@@ -14,13 +14,7 @@ import pytest
 from beanstalk_conformance import OPTIONS
 from conformance.console.processes import processes
 from conformance.run.listing import Listing
-from conformance.usage import (
-    ConsoleCommand,
-    Option,
-    looks_like_address,
-    refuse,
-    suggestion,
-)
+from conformance.usage import ConsoleCommand, Option, looks_like_address, refuse, suggestion
 
 # The packages are imported already, by this very command; their tests are not.
 _QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")

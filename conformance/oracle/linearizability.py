@@ -24,7 +24,7 @@ from reference_server import wire
 from reference_server.commands import WAITING
 from reference_server.events import Close, HalfClose
 from reference_server.profiles import NEWEST, Profile
-from reference_server.state import SECOND
+from reference_server.state import SECOND, Job
 from reference_server.wire import Body, Command, Malformed, Put, Reply
 
 MAX_STEPS = 1_500
@@ -299,7 +299,6 @@ class ConcurrentHistory(Transitions):
         0: whatever else may come next may as well come after it, if the reply is as it was heard.
         """
         heard = self._after(conn, given)
-        is_lost = heard is None and conn in self._ended
         if state.model.is_waiting(conn):
             # The end of its connection comes before what it has sent meanwhile.
             return 0 if heard is not None and heard.reply == wire.TIMED_OUT else 4
@@ -308,7 +307,9 @@ class ConcurrentHistory(Transitions):
         if not isinstance(event, Command):
             # Nobody can tell when a target comes to the end of a connection.
             return 4 if isinstance(event, Close) else 2
-        certain = _certain_reply(state, conn, event)
+        is_lost = self._has_lost(conn, heard)
+        job = state.model.next_ready(conn) if event.verb in WAITING else None
+        certain = _certain_reply(state, conn, event, job)
         if certain is not None and not is_lost and (heard is None or heard.reply != certain):
             self._note(given, heard, certain)
             return None
@@ -317,7 +318,7 @@ class ConcurrentHistory(Transitions):
             return 0
         if event.verb not in WAITING:
             return 2
-        if state.model.next_ready(conn) is not None:
+        if job is not None:
             # It may have got the job, which nobody heard, and given it back by its end.
             return 4 if is_lost and certain else 1
         # A reserve that finds no job may as well come later, unless it must find none.
@@ -329,13 +330,13 @@ class ConcurrentHistory(Transitions):
         if incoming is None or heard is None or heard.reply.word != "INSERTED":
             return False
         tube = incoming.tube
-        if incoming.delay or tube.pause or not len(tube.waiting):
+        if incoming.delay or tube.pause or not tube.waiting:
             return False
         job = wire.RESERVED(int(heard.reply.args[0]), body.data or b"")
         for client in tube.waiting:
             got = self._after(client.id, given)
-            is_lost = got is None and client.id in self._ended
-            if is_lost or (got and (got.reply.word, got.reply.args[:1]) == (job.word, job.args)):
+            is_it = got and (got.reply.word, got.reply.args[:1]) == (job.word, job.args)
+            if is_it or self._has_lost(client.id, got):
                 return False
         self._note(given, self._after(tube.waiting.first().id, given), job)
         return True
@@ -346,8 +347,7 @@ class ConcurrentHistory(Transitions):
         for conn, owed in state.owed.items():
             while owed:
                 heard = self._after(conn, after)
-                if heard is None and conn in self._ended:
-                    # It may get lost with the connection.
+                if self._has_lost(conn, heard):
                     owed.clear()
                 elif heard is None or heard.reply != owed[0]:
                     self._note(given, heard, owed[0])
@@ -361,6 +361,10 @@ class ConcurrentHistory(Transitions):
         """Return the next observed reply of a client."""
         heard = self._heard[conn]
         return heard[given[conn]] if given[conn] < len(heard) else None
+
+    def _has_lost(self, conn: int, heard: _Heard | None) -> bool:
+        """Tell whether a reply may be lost with the connection, as there is none to be heard."""
+        return heard is None and conn in self._ended
 
     def _first(self, given: Mapping[int, int]) -> _Heard | None:
         """Return the next observed reply of any client."""
@@ -404,8 +408,11 @@ class ConcurrentHistory(Transitions):
         return Violation(list(expected), str(heard.reply), heard.mark, command=command)
 
 
-def _certain_reply(state: State, conn: int, command: Command) -> Reply | None:
-    """Return the reply to a command, if it is certain without handling the command."""
+def _certain_reply(state: State, conn: int, command: Command, next_job: Job | None) -> Reply | None:
+    """Return the reply to a command, if it is certain without handling the command.
+
+    ``next_job``: the job that a reserve may get.
+    """
     model, named = state.model, job_named(command)
     if state.guessed:
         return None
@@ -416,10 +423,9 @@ def _certain_reply(state: State, conn: int, command: Command) -> Reply | None:
         return wire.NOT_FOUND if is_missing else None
     if command.verb not in WAITING:
         return None
-    job = model.next_ready(conn)
-    if job is not None:
+    if next_job is not None:
         is_certain = model.profile.first_in_first_out and model.keeps_places
-        return wire.RESERVED(job.id, job.body) if is_certain else None
+        return wire.RESERVED(next_job.id, next_job.body) if is_certain else None
     is_over = command.args == (0,) and not model.connections[conn].deadlines
     return wire.TIMED_OUT if is_over else None
 

@@ -313,6 +313,12 @@ def _visited(
         return visit, said
 
 
+def _shared(server: BuiltIn) -> Remote:
+    """Return a server as one that others may use, too."""
+    assert isinstance(server.address, tuple)
+    return Remote(":".join(map(str, server.address)))
+
+
 def test_a_server_that_chooses_otherwise_is_judged_on_the_way() -> None:
     end = time.monotonic() + 60
     tour_time = TourTime(end)
@@ -328,8 +334,7 @@ def test_a_server_that_chooses_otherwise_is_judged_on_the_way() -> None:
 def test_a_shared_server_that_chooses_otherwise_is_not_judged() -> None:
     _, lingering = SERVED["tubes-are-deleted-a-tenth-of-a-second-late"]
     with closing(BuiltIn(fault=lingering)) as server:
-        assert isinstance(server.address, tuple)
-        remote = Remote(":".join(map(str, server.address)))
+        remote = _shared(server)
         (world,) = worlds_for(remote, [_world("two tubes")])
         tour_time = TourTime(time.monotonic() + 60)
         visit = Visit(tour_of(world, NEWEST), remote, Exploration(1), tour_time)
@@ -408,8 +413,7 @@ def test_a_run_takes_all_transitions_with_an_empty_cache(
 def test_a_shared_server_is_left_as_it_was(examples: int) -> None:
     # With one example, there is no time for the end of a walk.
     with closing(BuiltIn()) as server:
-        assert isinstance(server.address, tuple)
-        remote = Remote(":".join(map(str, server.address)))
+        remote = _shared(server)
         exploration = Exploration(examples)
         with contextlib.suppress(Inconclusive):
             any_transition(remote, Transcript(), exploration)
