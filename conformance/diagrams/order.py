@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from conformance.oracle.linearizability import ConcurrentHistory
+from conformance.oracle.concurrent_history import ConcurrentHistory
+from conformance.oracle.linearizability import Explanation
 from conformance.oracle.violation import Violation
 from conformance.transcript import (
     CLIENT_CLOSES,
@@ -70,9 +72,9 @@ def longest_order(entries: Sequence[Entry], profile: Profile) -> Order | None:
     if len(entries) > MOST_MESSAGES:
         return None
     history = ConcurrentHistory(profile)
+    explanation = Explanation(history)
     numbers: dict[str, int] = {}
     pieces: list[Piece] = []
-    violation = None
     try:
         for piece, reply in _pieces(entries, profile):
             if piece.connection not in numbers:
@@ -91,25 +93,24 @@ def longest_order(entries: Sequence[Entry], profile: Profile) -> Order | None:
             elif piece.data == TARGET_CLOSES:
                 history.ended(conn)
             pieces.append(piece)
-        history.explain()
-    except Violation as found:
-        violation = found
+        with contextlib.suppress(Violation):
+            explanation.find()
     except (Inconclusive, ProtocolError, IndexError):
         # More replies than requests, or nothing that the search knows.
         return None
-    return _ordered(history, numbers, pieces, violation)
+    return _ordered(history, explanation, numbers, pieces)
 
 
 def _ordered(
     history: ConcurrentHistory,
+    explanation: Explanation,
     numbers: dict[str, int],
     pieces: list[Piece],
-    violation: Violation | None,
 ) -> Order:
     """Give pieces their places in the order."""
     places: dict[tuple[int, int], int] = {}
     count = 0
-    for conn, item in history.order:
+    for conn, item in explanation.order:
         event = history.clients[conn].items[item].event
         if isinstance(event, Put):
             continue
@@ -120,7 +121,7 @@ def _ordered(
     # Of several replies that do not fit, those in the order are explained by it.
     misfits = [
         (mark, expected)
-        for mark, expected in (history.misfits if violation else [])
+        for mark, expected in explanation.misfits
         if (numbers[pieces[mark].connection], pieces[mark].number) not in places
     ]
     misfit = misfits[0][0] if misfits else None

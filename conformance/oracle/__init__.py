@@ -40,9 +40,9 @@ Two gears
 
 `unknown_times` judges conversations of which nobody has written down when things happened.
 
-`linearizability` decides the same for clients at work at the same time, by a search for an order
-of their commands (Wing and Gong, 1993; Lowe's just-in-time linearization, 2017), and `invariants`
-what must hold of every job in any order.
+`linearizability` explains a `concurrent_history`, of clients at work at the same time, by a search
+for an order of their commands (Wing and Gong, 1993; Lowe's just-in-time linearization, 2017).
+`invariants` are what must hold of every job in any order.
 
 This package imports the vocabulary and `reference_server`; it knows no target and no socket.
 """

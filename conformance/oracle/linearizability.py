@@ -10,22 +10,21 @@ the replies that are known (Wing and Gong; Lowe's just-in-time linearization).
 from __future__ import annotations
 
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
+from conformance.oracle.concurrent_history import ConcurrentHistory, Heard
 from conformance.oracle.oracle import FOR_EVER
 from conformance.oracle.states import State, Undecided, restored
-from conformance.oracle.transitions import Item, Transitions, job_named
+from conformance.oracle.transitions import job_named
 from conformance.oracle.violation import NOTHING, Violation
 from conformance.verdict import Inconclusive
 from reference_server import wire
 from reference_server.commands import WAITING
-from reference_server.events import Close, HalfClose
-from reference_server.profiles import NEWEST, Profile
-from reference_server.state import SECOND, Job
-from reference_server.wire import Body, Command, Malformed, Put, Reply
+from reference_server.events import Close
+from reference_server.state import Job
+from reference_server.wire import Body, Command, Put, Reply
 
 MAX_STEPS = 1_500
 """Steps in wrong directions after which a search is given up."""
@@ -40,16 +39,6 @@ _OWN = ("use", "watch", "ignore", "list-tube-used", "list-tubes-watched")
 
 class Misplaced(Violation):
     """A job that came back is not at its old place; beanstalkd keeps that, no text says so."""
-
-
-class _Heard(NamedTuple):
-    """The ``number``-th reply that a client received; ``mark``: where it is written."""
-
-    at: int
-    mark: int
-    conn: int
-    number: int
-    reply: Reply
 
 
 @dataclass(slots=True)
@@ -70,124 +59,101 @@ class _Step:
     handled: tuple[int, int] | None = None
 
 
-class ConcurrentHistory(Transitions):
-    """The commands and replies of clients since the target had none of their jobs.
+class Explanation:
+    """An order of the commands in a history that explains all that was heard, if there is one.
 
-    Times are any numbers that grow; no timer may fall due meanwhile.
+    ``order`` and ``misfits`` are there after :meth:`find`, also if that has raised a violation.
     """
 
-    def __init__(self, profile: Profile = NEWEST) -> None:
-        super().__init__(profile, SECOND)
-        self._start = self._first_state()
-        self._heard: dict[int, list[_Heard]] = {}
-        self._asked: dict[int, list[Command | Body | Malformed]] = {}
-        self._ended: set[int] = set()
-        self._misfits: list[tuple[_Heard | None, Reply | None]] = []
-        self._deepest = -1
-        self.order: list[tuple[int, int]] = []
-        """The longest order that explains what was heard: clients, and numbers of their items.
+    def __init__(self, history: ConcurrentHistory) -> None:
+        self._history = history
+        self._search = _Search(history)
 
-        It is there after :meth:`explain`, also if that has raised a violation."""
-        self._offered: defaultdict[object, list[tuple[int, int]]] = defaultdict(list)
-        self._urgent: Counter[tuple[int, int]] = Counter()
-        self._tried = 0
-        """The number of clients that are tried as the next one, of those that may be."""
+    @property
+    def order(self) -> list[tuple[int, int]]:
+        """The longest order that was found: clients, and numbers of their items."""
+        return self._search.order
 
-    def connect(self, conn: int) -> None:
-        """Note that a client has connected; when makes no difference to others."""
-        self._arrived(conn)
-        self._heard[conn] = []
-        self._asked[conn] = []
-        self._start.connect(conn)
+    @property
+    def misfits(self) -> list[tuple[int, str]]:
+        """The replies that may come next after the longest orders, and what was expected instead.
 
-    def sent(self, conn: int, data: bytes, now: int) -> None:
-        """Note that a client has sent these bytes."""
-        client = self.clients[conn]
-        client.reader.receive(data)
-        while (request := client.reader.next_request()) is not None:
-            client.items.append(Item(request, now))
-            if not isinstance(request, Put):
-                self._asked[conn].append(request)
+        Replies are named by their marks.
+        """
+        return [
+            (heard.mark, _in_words(reply))
+            for heard, reply in self._search.misfits
+            if heard is not None
+        ]
 
-    def leaves(self, conn: int, now: int) -> None:
-        """Note that a client sends nothing more; it may still hear something."""
-        client = self.clients[conn]
-        client.items.append(Item(HalfClose(), now))
-        client.end(now)
-        client.leave(now)
-
-    def heard(self, conn: int, reply: Reply, now: int, mark: int) -> None:
-        """Note that a client has got a reply; ``mark`` is its position in the transcript."""
-        heard = self._heard[conn]
-        request = self._asked[conn][len(heard)]
-        if reply.word == "INSERTED":
-            self._offered[reply.args[0]].append((conn, len(heard)))
-        elif isinstance(request, Command) and request.verb == "release":
-            self._offered[request.args[0]].append((conn, len(heard)))
-        heard.append(_Heard(now, mark, conn, len(heard), reply))
-
-    def ended(self, conn: int) -> None:
-        """Note that a client that leaves will hear nothing more."""
-        self._ended.add(conn)
-
-    # ------------------------------------------------------------ the search
-
-    def explain(self) -> None:
+    def find(self) -> None:
         """Find an order of the commands that produces exactly the observed replies.
 
         Raises :class:`Violation`, or Inconclusive if there are too many orders.
         """
         try:
-            self._search_optimistically()
+            self._find_optimistically()
         except Violation as violation:
-            if not self.profile.first_in_first_out:
+            if not self._history.profile.first_in_first_out:
                 raise
-            self._explain_places(violation)
+            self._find_with_any_places(violation)
 
-    def _search_optimistically(self) -> None:
-        self.optimistic = True
+    def _find_optimistically(self) -> None:
+        self._history.optimistic = True
         try:
-            if not self._is_as_likely():
-                self._search()
+            # Mostly, the order that is most likely explains all: then no state need be copied.
+            if not self._begun(tried=1).follows():
+                self._begun().find()
         except Undecided:
-            self.optimistic = False
-            self._search()
+            self._history.optimistic = False
+            self._begun().find()
 
-    def _is_as_likely(self) -> bool:
-        """Tell whether the order that is most likely at each step explains everything.
+    def _begun(self, tried: int = sys.maxsize) -> _Search:
+        self._search = _Search(self._history, tried)
+        return self._search
 
-        It mostly does, and no state need be copied, as nothing else is tried.
-        """
-        self._begin(tried=1)
+    def _find_with_any_places(self, violation: Violation) -> None:
+        """Raise :class:`Misplaced` if there is an order once jobs come back to any place."""
+        model, strict = self._history.start.model, self._search
+        self._history.optimistic = model.keeps_places = False
+        try:
+            self._begun().find()
+        finally:
+            model.keeps_places = True
+        self._search = strict
+        raise Misplaced(violation.expected, violation.observed, violation.mark) from violation
+
+
+class _Search:
+    """One search for an order, depth first.
+
+    ``tried``: how many of the clients that may be next are tried.
+    ``order``: the longest that explains what was heard: clients, and numbers of their items.
+    ``misfits``: the replies that may come next after the longest ones, and the expected ones.
+    """
+
+    def __init__(self, history: ConcurrentHistory, tried: int = sys.maxsize) -> None:
+        self.order: list[tuple[int, int]] = []
+        self.misfits: list[tuple[Heard | None, Reply | None]] = []
+        self._history = history
+        self._tried = tried
+        self._deepest = -1
+        self._urgent: Counter[tuple[int, int]] = Counter()
+
+    def follows(self) -> bool:
+        """Tell whether the first order that is tried explains everything; go back for nothing."""
         step: _Step | None = self._root()
         while step is not None and not step.is_last:
             step = next(step.successors, None)
             if step is not None and step.handled is not None:
                 self.order.append(step.handled)
+        if step is not None:
+            self.misfits = []
         return step is not None
 
-    def _begin(self, tried: int = sys.maxsize) -> None:
-        """Begin a search in which so many of the clients that may be next are tried."""
-        self._tried = tried
-        self._misfits = []
-        self._deepest = -1
-        self._urgent.clear()
-        self.order = []
-
-    def _explain_places(self, violation: Violation) -> None:
-        """Raise :class:`Misplaced` if there is an order once jobs come back to any place."""
-        model, order = self._start.model, self.order
-        self.optimistic = model.keeps_places = False
-        try:
-            self._search()
-        finally:
-            model.keeps_places = True
-            self.order = order
-        raise Misplaced(violation.expected, violation.observed, violation.mark) from violation
-
-    def _search(self) -> None:
-        self._begin()
-        size = sum(len(client.items) for client in self.clients.values())
+    def find(self) -> None:
+        """Find an order; raises :class:`Violation`, or Inconclusive if too many are tried."""
+        size = sum(len(client.items) for client in self._history.clients.values())
         path = [self._root()]
         failed: set[object] = set()
         failures = jumps = deepest = 0
@@ -202,9 +168,10 @@ class ConcurrentHistory(Transitions):
                         self.order = [one.handled for one in path if one.handled is not None]
                 continue
             if step.is_last:
+                self.misfits = []
                 return
             if sum(step.given.values()) > self._deepest:
-                self._note(step.given, self._first(step.given), None)
+                self._note(step.given, self._history.first_following(step.given), None)
             state = step.state if step.saved is None else restored(step.saved)
             failed.add(state.key())
             path.pop()
@@ -221,13 +188,13 @@ class ConcurrentHistory(Transitions):
 
     def _reorder(self) -> None:
         """Try replies without an explanation earlier, and those expected instead later."""
-        for heard, expected in set(self._misfits):
+        for heard, expected in set(self.misfits):
             if heard is None:
                 continue
             for number in range(heard.number - BURST, heard.number + 1):
                 self._urgent[heard.conn, number] += 1
             if expected is not None and expected.word in ("RESERVED", "FOUND"):
-                for offer in self._offered[expected.args[0]]:
+                for offer in self._history.offered[expected.args[0]]:
                     self._urgent[offer] -= 1
 
     def _go_back(self, path: list[_Step], steps: int) -> None:
@@ -239,13 +206,16 @@ class ConcurrentHistory(Transitions):
         path[-1] = self._root() if saved is None else self._step(restored(saved), path[-1].given)
 
     def _root(self) -> _Step:
-        return self._step(restored(self._start.saved()), dict.fromkeys(self.clients, 0))
+        start = restored(self._history.start.saved())
+        return self._step(start, dict.fromkeys(self._history.clients, 0))
 
     def _step(self, state: State, given: Mapping[int, int]) -> _Step:
-        first = self._first(given)
+        history = self._history
+        first = history.first_following(given)
         conns = self._next(state, given, FOR_EVER if first is None else first.at)[: self._tried]
         saved = state.saved() if len(conns) > 1 else None
-        is_last = first is None and not any(self.is_pending(state, conn) for conn in self.clients)
+        pending = (conn for conn in history.clients if history.is_pending(state, conn))
+        is_last = first is None and next(pending, None) is None
         return _Step(state, given, self._successors(state, saved, given, conns), saved, is_last)
 
     def _successors(
@@ -256,13 +226,15 @@ class ConcurrentHistory(Transitions):
         conns: Sequence[tuple[bool, int]],
     ) -> Iterator[_Step]:
         """Yield the outcomes of handling each client that may be next."""
-        only = self.optimistic or saved is None
+        only = self._history.optimistic or saved is None
         for number, (neutral, conn) in enumerate(conns):
-            heard, item = self._after(conn, given), state.done[conn]
+            heard, item = self._history.following(conn, given), state.done[conn]
             reply = heard and heard.reply
-            # The first successor is the state itself then.
-            before = restored(saved) if self.optimistic and saved is not None and number else state
-            for successor in self._handled(before, conn, conn, reply, 0, only):
+            before = state
+            if self._history.optimistic and saved is not None and number:
+                # The first successor was the state itself then.
+                before = restored(saved)
+            for successor in self._history.handled(before, conn, conn, reply, 0, only):
                 after = self._matched(successor, given)
                 if after is not None:
                     following = self._step(successor, after)
@@ -279,8 +251,8 @@ class ConcurrentHistory(Transitions):
         before which it must have been sent.
         """
         found: list[tuple[int, int, int, int]] = []
-        for conn, client in self.clients.items():
-            if not self.is_pending(state, conn):
+        for conn, client in self._history.clients.items():
+            if not self._history.is_pending(state, conn):
                 continue
             item = client.items[state.done[conn]]
             if item.at > horizon:
@@ -298,7 +270,7 @@ class ConcurrentHistory(Transitions):
 
         0: whatever else may come next may as well come after it, if the reply is as it was heard.
         """
-        heard = self._after(conn, given)
+        heard = self._history.following(conn, given)
         if state.model.is_waiting(conn):
             # The end of its connection comes before what it has sent meanwhile.
             return 0 if heard is not None and heard.reply == wire.TIMED_OUT else 4
@@ -307,7 +279,7 @@ class ConcurrentHistory(Transitions):
         if not isinstance(event, Command):
             # Nobody can tell when a target comes to the end of a connection.
             return 4 if isinstance(event, Close) else 2
-        is_lost = self._has_lost(conn, heard)
+        is_lost = self._history.has_lost(conn, heard)
         job = state.model.next_ready(conn) if event.verb in WAITING else None
         certain = _certain_reply(state, conn, event, job)
         if certain is not None and not is_lost and (heard is None or heard.reply != certain):
@@ -326,7 +298,8 @@ class ConcurrentHistory(Transitions):
 
     def _is_given_away(self, state: State, conn: int, body: Body, given: Mapping[int, int]) -> bool:
         """Tell whether the job of a put goes to a client that waits, but none of these got it."""
-        incoming, heard = state.model.connections[conn].incoming, self._after(conn, given)
+        incoming = state.model.connections[conn].incoming
+        heard = self._history.following(conn, given)
         if incoming is None or heard is None or heard.reply.word != "INSERTED":
             return False
         tube = incoming.tube
@@ -334,11 +307,11 @@ class ConcurrentHistory(Transitions):
             return False
         job = wire.RESERVED(int(heard.reply.args[0]), body.data or b"")
         for client in tube.waiting:
-            got = self._after(client.id, given)
+            got = self._history.following(client.id, given)
             is_it = got and (got.reply.word, got.reply.args[:1]) == (job.word, job.args)
-            if is_it or self._has_lost(client.id, got):
+            if is_it or self._history.has_lost(client.id, got):
                 return False
-        self._note(given, self._after(tube.waiting.first().id, given), job)
+        self._note(given, self._history.following(tube.waiting.first().id, given), job)
         return True
 
     def _matched(self, state: State, given: Mapping[int, int]) -> Mapping[int, int] | None:
@@ -346,8 +319,8 @@ class ConcurrentHistory(Transitions):
         after = dict(given)
         for conn, owed in state.owed.items():
             while owed:
-                heard = self._after(conn, after)
-                if self._has_lost(conn, heard):
+                heard = self._history.following(conn, after)
+                if self._history.has_lost(conn, heard):
                     owed.clear()
                 elif heard is None or heard.reply != owed[0]:
                     self._note(given, heard, owed[0])
@@ -357,55 +330,29 @@ class ConcurrentHistory(Transitions):
                     after[conn] += 1
         return after
 
-    def _after(self, conn: int, given: Mapping[int, int]) -> _Heard | None:
-        """Return the next observed reply of a client."""
-        heard = self._heard[conn]
-        return heard[given[conn]] if given[conn] < len(heard) else None
-
-    def _has_lost(self, conn: int, heard: _Heard | None) -> bool:
-        """Tell whether a reply may be lost with the connection, as there is none to be heard."""
-        return heard is None and conn in self._ended
-
-    def _first(self, given: Mapping[int, int]) -> _Heard | None:
-        """Return the next observed reply of any client."""
-        following = (self._after(conn, given) for conn in self.clients)
-        return min((heard for heard in following if heard is not None), default=None)
-
-    # ------------------------------------------------------------ what is wrong
-
-    def _note(self, given: Mapping[int, int], heard: _Heard | None, expected: Reply | None) -> None:
+    def _note(self, given: Mapping[int, int], heard: Heard | None, expected: Reply | None) -> None:
         """Remember what was expected (None: no reply yet), where most is explained."""
         depth = sum(given.values())
         if depth > self._deepest:
             self._deepest = depth
-            self._misfits = []
+            self.misfits = []
         if depth == self._deepest:
-            self._misfits.append((heard, expected))
-
-    @property
-    def misfits(self) -> list[tuple[int, str]]:
-        """The replies that may come next after the longest orders, and what was expected instead.
-
-        Replies are named by their marks.
-        """
-        return [
-            (heard.mark, "no reply yet" if reply is None else str(reply))
-            for heard, reply in self._misfits
-            if heard is not None
-        ]
+            self.misfits.append((heard, expected))
 
     def _violation(self) -> Violation:
-        heard = min((heard for heard, _ in self._misfits if heard is not None), default=None)
+        heard = min((heard for heard, _ in self.misfits if heard is not None), default=None)
         expected = dict.fromkeys(
-            "no reply yet" if reply is None else str(reply)
-            for other, reply in self._misfits
-            if other == heard
+            _in_words(reply) for other, reply in self.misfits if other == heard
         )
         if heard is None:
             return Violation(list(expected), NOTHING, -1)
-        asked = self._asked[heard.conn][heard.number]
+        asked = self._history.asked[heard.conn][heard.number]
         command = asked.verb if isinstance(asked, Command) else ""
         return Violation(list(expected), str(heard.reply), heard.mark, command=command)
+
+
+def _in_words(expected: Reply | None) -> str:
+    return "no reply yet" if expected is None else str(expected)
 
 
 def _certain_reply(state: State, conn: int, command: Command, next_job: Job | None) -> Reply | None:

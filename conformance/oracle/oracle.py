@@ -470,7 +470,7 @@ class Oracle(Transitions):
         for alarm in alarms:
             yield from self._fired(state, alarm, now, only)
         for conn in conns:
-            yield from self._handled(state, conn, asked, reply, now, only)
+            yield from self.handled(state, conn, asked, reply, now, only)
 
     def _given(self, state: State, conn: int, reply: Reply | None) -> bool | None:
         """Tell whether a state has given this reply; None if it has not given any that is open."""

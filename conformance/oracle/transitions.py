@@ -248,7 +248,7 @@ class Transitions:
                 last = time
         return times
 
-    def _handled(
+    def handled(
         self, state: State, conn: int, asked: int, reply: Reply | None, now: int, only: bool
     ) -> Iterator[State]:
         """Yield the states after the next request of ``conn``; ``reply`` was seen by ``asked``."""

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
+from conformance.oracle.concurrent_history import ConcurrentHistory
 from conformance.oracle.invariants import GIVES_UP, Ledger, NotReleased, ReceivedReply
-from conformance.oracle.linearizability import ConcurrentHistory, Misplaced
+from conformance.oracle.linearizability import Explanation, Misplaced
 from conformance.oracle.violation import NOTHING, THE_END, UNASKED, Violation
 from conformance.random_testing.concurrent_client import ConcurrentClient
 from conformance.random_testing.concurrent_requests import NAME, Requests, Said
@@ -103,7 +104,7 @@ class ConcurrentClients:
                 self._await_replies()
         self._await_replies()
         self._clean()
-        self._history.explain()
+        Explanation(self._history).find()
         self._ledger.close()
 
     def abandon(self) -> None:
@@ -308,7 +309,7 @@ class ConcurrentClients:
                 raise Violation([said], NOTHING, self.transcript.last)
         while any(client.asked for client in self._clients):
             try:
-                self._history.explain()
+                Explanation(self._history).find()
                 return
             except Misplaced:
                 # It is reported at the end.

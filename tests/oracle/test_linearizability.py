@@ -7,8 +7,9 @@ from unittest.mock import patch
 
 import pytest
 
+from conformance.oracle.concurrent_history import ConcurrentHistory
 from conformance.oracle.diagnosis import step_of
-from conformance.oracle.linearizability import ConcurrentHistory, Misplaced
+from conformance.oracle.linearizability import Explanation, Misplaced
 from conformance.oracle.states import State
 from conformance.oracle.violation import Violation
 from conformance.verdict import Inconclusive, OutcomeKind, Step
@@ -61,7 +62,7 @@ def _history(*events: tuple[int, bytes | Reply], profile: Profile = NEWEST) -> C
     ],
 )
 def test_an_order_is_found(events: Sequence[tuple[int, bytes | Reply]]) -> None:
-    _history(*events).explain()
+    Explanation(_history(*events)).find()
 
 
 @pytest.mark.parametrize(
@@ -80,15 +81,15 @@ def test_an_order_is_found(events: Sequence[tuple[int, bytes | Reply]]) -> None:
 )
 def test_there_is_no_order(events: Sequence[tuple[int, bytes | Reply]], expected: str) -> None:
     with pytest.raises(Violation, match=expected):
-        _history(*events).explain()
+        Explanation(_history(*events)).find()
 
 
 def test_who_waits_to_the_end_is_owed_the_job() -> None:
     history = _history((2, WAIT), (1, PUT), (1, INSERTED(1)))
     with pytest.raises(Violation, match=r"expected RESERVED 1 .* observed nothing"):
-        history.explain()
+        Explanation(history).find()
     history.heard(2, RESERVED(1, b"a"), 3, 3)
-    history.explain()
+    Explanation(history).find()
 
 
 def test_a_reply_may_get_lost_with_the_connection_of_a_client_that_left() -> None:
@@ -97,7 +98,7 @@ def test_a_reply_may_get_lost_with_the_connection_of_a_client_that_left() -> Non
     history.ended(2)
     history.sent(1, RESERVE, 4)
     history.heard(1, RESERVED(1, b"a"), 5, 5)
-    history.explain()
+    Explanation(history).find()
 
 
 def test_a_job_may_get_lost_with_the_connection_and_come_back() -> None:
@@ -107,7 +108,7 @@ def test_a_job_may_get_lost_with_the_connection_and_come_back() -> None:
     for now, reply in ((4, NOT_FOUND), (6, DELETED)):
         history.sent(1, b"delete 1\r\n", now)
         history.heard(1, reply, now + 1, now)
-    history.explain()
+    Explanation(history).find()
 
 
 def _half_closed(history: ConcurrentHistory, conn: int, now: int) -> None:
@@ -122,21 +123,21 @@ def test_a_job_may_come_after_the_end_of_a_client_that_has_waited() -> None:
     _half_closed(history, 2, 1)
     history.sent(1, PUT, 3)
     history.heard(1, INSERTED(1), 4, 4)
-    history.explain()
+    Explanation(history).find()
 
 
 def test_what_was_sent_behind_a_reserve_comes_after_the_end_of_the_wait() -> None:
     history = _history((2, WAIT + b"kick-job 1\r\n"))
     _half_closed(history, 2, 1)
     history.heard(2, NOT_FOUND, 3, 3)
-    history.explain()
+    Explanation(history).find()
 
 
 def test_a_client_that_has_waited_until_its_end_was_owed_the_job_of_before() -> None:
     history = _history((2, WAIT), (1, PUT), (1, INSERTED(1)))
     _half_closed(history, 2, 3)
     with pytest.raises(Violation, match=r"expected RESERVED 1 .* observed TIMED_OUT"):
-        history.explain()
+        Explanation(history).find()
 
 
 def test_no_state_is_copied_where_the_likely_order_explains_all() -> None:
@@ -145,7 +146,7 @@ def test_no_state_is_copied_where_the_likely_order_explains_all() -> None:
         events += [(1, PUT), (2, RESERVE), (3, RESERVE), (1, INSERTED(job))]
         events += [(2, RESERVED(job, b"a")), (3, TIMED_OUT)]
     with patch.object(State, "saved", autospec=True, side_effect=State.saved) as saved:
-        _history(*events).explain()
+        Explanation(_history(*events)).find()
     assert saved.call_count == 1, "the first state alone"
 
 
@@ -155,19 +156,19 @@ TWO_JOBS = ((1, PUT), (1, INSERTED(1)), (1, PUT), (1, INSERTED(2)), (2, RESERVE)
 def test_a_job_that_came_back_may_be_anywhere_in_its_priority() -> None:
     came_back = ((2, RESERVED(1, b"a")), (2, b"release 1 0 0\r\n"), (2, RELEASED))
     with pytest.raises(Misplaced, match=r"expected RESERVED 1 .* observed RESERVED 2 "):
-        _history(*TWO_JOBS, *came_back, (2, RESERVE), (2, RESERVED(2, b"a"))).explain()
+        Explanation(_history(*TWO_JOBS, *came_back, (2, RESERVE), (2, RESERVED(2, b"a")))).find()
 
 
 def test_others_are_in_the_order_in_which_they_were_received() -> None:
     with pytest.raises(Violation, match="expected RESERVED 1 ") as raised:
-        _history(*TWO_JOBS, (2, RESERVED(2, b"a"))).explain()
+        Explanation(_history(*TWO_JOBS, (2, RESERVED(2, b"a")))).find()
     assert not isinstance(raised.value, Misplaced)
 
 
 @pytest.mark.parametrize("request_", [RESERVE, b"peek 1\r\n", b"stats-job 1\r\n"])
 def test_a_reply_that_nobody_has_heard_has_no_place(request_: bytes) -> None:
     with pytest.raises(Violation, match="observed nothing"):
-        _history((1, PUT), (1, INSERTED(1)), (2, request_)).explain()
+        Explanation(_history((1, PUT), (1, INSERTED(1)), (2, request_))).find()
 
 
 def test_all_orders_are_tried_if_the_model_has_a_choice() -> None:
@@ -179,7 +180,7 @@ def test_all_orders_are_tried_if_the_model_has_a_choice() -> None:
     history.sent(3, b"put 5 0 60 1\r\nb\r\n" + RESERVE, 3)
     for conn, reply in (3, INSERTED(1)), (3, RESERVED(1, b"b")), (2, INSERTED(2)):
         history.heard(conn, reply, 4, 4)
-    history.explain()
+    Explanation(history).find()
 
 
 def test_too_much_at_once_is_no_verdict() -> None:
@@ -190,12 +191,12 @@ def test_too_much_at_once_is_no_verdict() -> None:
         history.heard(conn, INSERTED(conn), 100 + conn, 0)
         history.heard(conn, RESERVED(99, b"a"), 200 + conn, 0)
     with pytest.raises(Inconclusive):
-        history.explain()
+        Explanation(history).find()
 
 
 def test_a_violation_is_about_the_command_that_was_answered() -> None:
     history = _history((1, b"ignore nobody\r\nlist-tube-used\r\n"), (2, WAIT), (1, NOT_IGNORED))
     with pytest.raises(Violation) as caught:
-        history.explain()
+        Explanation(history).find()
     step = Step(OutcomeKind.WRONG_REPLY, "ignore", ("WATCHING",), "NOT_IGNORED")
     assert step_of(caught.value) == step
