@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from conformance.target.resources import Resources
 from conformance.target.starvation import CpuTime
+from conformance.verdict import Deviation, OutcomeKind, Step
 
 WINDOW = 0.1
 """Seconds in which it is observed whether a server rests."""
@@ -19,6 +20,8 @@ MOMENT = 0.03
 """Seconds in which a server that spins shows that it does."""
 WINDOWS = 5
 """Windows after which it is taken not to."""
+FIRST_WINDOWS = 50
+"""The same for a server that has just been started, and may have something to prepare."""
 BUSY, RUNS = 0.2, 0.04
 """Shares of a window, needing a CPU and running, from which on a server is not at rest."""
 TALK = 1000
@@ -80,3 +83,24 @@ def _need(cpu_time: Callable[[], CpuTime], written: Callable[[], int]) -> Need:
 def share(needs: list[Need]) -> str:
     """Return the part of some windows, at least, for which a server needed a CPU."""
     return f"{min(need.wanted for need in needs):.0%}"
+
+
+def restless(needs: list[Need], when: str) -> Deviation:
+    """Return the deviation of a server that worked for nobody in some windows."""
+    return Deviation(
+        "a server that rests when nobody sends anything",
+        f"it needs {share(needs)} of a CPU {when}",
+        conclusive=True,
+        step=Step(OutcomeKind.WRONG_VALUE, subject="rest"),
+    )
+
+
+def rests_at_first(resources: Resources) -> None:
+    """Make sure that a server rests that was started, and that no client has left yet.
+
+    Raises :class:`Deviation`.
+    """
+    if seems_restless(resources) and (needs := unrest(resources, FIRST_WINDOWS)):
+        deviation = restless(needs, "before any client has left")
+        deviation.owner = "endurance.idle-cpu-unused"
+        raise deviation

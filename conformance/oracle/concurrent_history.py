@@ -1,4 +1,4 @@
-"""What clients at work at the same time have sent and received, in the order of time."""
+"""A history: the commands and replies of clients at work at the same time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ConcurrentHistory(Transitions):
         self.start = self._first_state()
         """The state before anything is handled; clients are connected."""
         self.asked: dict[int, list[Command | Body | Malformed]] = {}
-        """What each client has sent that is answered."""
+        """The requests of each client that are answered."""
         self.offered: defaultdict[object, list[tuple[int, int]]] = defaultdict(list)
         """The replies, as clients and numbers, with which each job may have become ready."""
         self._heard: dict[int, list[Heard]] = {}

@@ -6,16 +6,33 @@ from collections.abc import Sequence
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.departures import Departing, DepartingClient, departures
-from conformance.dialogue.resting import Need, seems_restless, share, unrest
+from conformance.dialogue.resting import (
+    Need,
+    restless,
+    rests_at_first,
+    seems_restless,
+    unrest,
+)
 from conformance.dialogue.scenario import Connect
 from conformance.target.resources import Resources
 from conformance.target.target import Target
-from conformance.verdict import Deviation, OutcomeKind, Step
+from conformance.verdict import Deviation
 
 SECONDS, STEPS, LINGERS = 2.0, 3, 5
 """Seconds in which all depart from a slow server, and the round trips of each and of linger."""
 WINDOWS = 2
 """Windows in which a server must not rest after the departure that is to blame."""
+
+
+@requirement(
+    "endurance.idle-cpu-unused",
+    "Clients connect, send commands and data, wait for responses, and close the connection.",
+)
+def test_a_server_that_nobody_has_used_rests(
+    own_server: Target, client: Connection, resources: Resources
+) -> None:
+    client.linger()
+    rests_at_first(resources)
 
 
 @requirement(
@@ -25,6 +42,7 @@ WINDOWS = 2
 def test_a_server_rests_however_its_clients_have_left(
     own_server: Target, client: Connection, connect: Connect, resources: Resources
 ) -> str:
+    rests_at_first(resources)
     every = departures(own_server)
     chosen = every[: max(int(SECONDS / (STEPS * _round_trip(client))), 1)]
     for free in (None, 0):
@@ -80,10 +98,5 @@ def _deviation(
         if needs := _unrest_after(some, client, connect, resources, free):
             blamed = str(some[0]) if len(some) == 1 else "all its clients have left"
             without = "" if free is None else ", without free descriptors"
-            return Deviation(
-                "a server that rests when nobody sends anything",
-                f"it needs {share(needs)} of a CPU after {blamed}{without}",
-                conclusive=True,
-                step=Step(OutcomeKind.WRONG_VALUE, subject="rest after departures"),
-            )
+            return restless(needs, f"after {blamed}{without}")
     return None

@@ -8,7 +8,7 @@ from _pytest.mark import ParameterSet
 
 from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.resting import share, unrest
+from conformance.dialogue.resting import rests_at_first, share, unrest
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.shortage import before_shortage, leaves_descriptors, let_calls_succeed
 from conformance.target.resources import Resources
@@ -105,6 +105,7 @@ def test_who_is_connected_is_served_without_descriptors(
 def test_without_descriptors_a_server_rests_when_nobody_sends(
     own_server: Target, connect: Connect, resources: Resources
 ) -> None:
+    rests_at_first(resources)
     served = _served(connect)
     late = _exhausted(served, connect, resources)
     needs = unrest(resources)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from reference_server.binlog import Binlog
 from reference_server.connection import ServedConnection
 from reference_server.faults.registry import Answer, answered, fault
+from reference_server.listening import Listeners
 from reference_server.model import Model
 from reference_server.state import Client, Job, KeptJob, Tube
 from reference_server.wire import Command, Reply
@@ -22,6 +23,16 @@ class HandlesEndForEver(ServedConnection):
 
     def _handle_again(self) -> None:
         self.loop.call_soon(self._handle_again)
+
+
+@fault("endurance.idle-cpu-unused", "it looks all the time whether there is something to do")
+class NeverWaits(Listeners):
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._look()
+
+    def _look(self) -> None:
+        self.loop.call_soon(self._look)
 
 
 class Kept:
