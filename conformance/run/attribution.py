@@ -125,15 +125,12 @@ def attribute(
         if blame is not None and test.verdict in DEVIATIONS
     ]
     anywhere = _anywhere(failed)
-    own = [
-        (test, blame)
-        for test, blame in failed
-        if not (blame.owner or _is_random(test) or test.cause in anywhere)
-    ]
+    certain = [(test, blame) for test, blame in failed if test.cause not in anywhere]
+    own = [(test, blame) for test, blame in certain if not (blame.owner or _is_random(test))]
     broken = {slug for test, _ in own for slug in test.requirements}
-    broken |= {blame.owner for test, blame in failed if blame.owner in test.requirements}
+    broken |= {blame.owner for test, blame in certain if blame.owner in test.requirements}
     blames = [
-        replace(blame, owner=blame.owner or SERIALLY, suspects=blame.suspects or (SERIALLY,))
+        replace(blame, owner=next(filter(None, blame.suspects), SERIALLY))
         if blame and test.cause in anywhere
         else blame
         for test, blame in zip(tests, blames, strict=True)
@@ -158,9 +155,10 @@ def _anywhere(failed: Iterable[tuple[Test, Blame]]) -> set[CauseRecord]:
     """
     commands: dict[CauseRecord, set[str]] = {}
     for test, blame in failed:
-        cause = test.cause
-        is_loss = blame.owner and blame.step.kind.is_loss
-        if is_loss and cause and (cause.command, cause.expected) == ("", GOES_ON):
+        cause, owner = test.cause, blame.owner
+        if not blame.step.kind.is_loss or not owner or owner in test.requirements:
+            continue
+        if cause and (cause.command, cause.expected) == ("", GOES_ON):
             commands.setdefault(cause, set()).add(blame.step.command)
     return {cause for cause, several in commands.items() if len(several) > 1}
 

@@ -216,18 +216,46 @@ def test_crashes_of_which_the_target_has_said_the_same_have_one_cause() -> None:
     assert cause_of(kick, Traits(), "Ready.\n") != cause_of(put, Traits(), "Ready.\n")
 
 
+def _crashes(slug: str, owner: str, command: str, *suspects: str) -> Found:
+    """Return a test in which a server crashes at a command, always with the same words."""
+    test, blame = fails(slug, owner, Step(OutcomeKind.CRASHED, command), *suspects)
+    cause = cause_of(blame, Traits(), "RangeError: too large\n    at concat (buffer.js:25)\n")
+    return test.model_copy(update={"cause": cause}), blame
+
+
+CRASHES = (
+    _crashes("bury.fifo", "put.inserted", "put"),
+    _crashes("bury.fifo", "kick.kicked", "kick"),
+)
+"""A server crashes with the same words at several commands that are set-up."""
+
+
 def test_a_crash_at_several_set_up_commands_is_that_of_the_conversation() -> None:
-    found = []
-    for command, owner in (("put", "put.inserted"), ("kick", "kick.kicked")):
-        test, blame = fails("bury.fifo", owner, Step(OutcomeKind.CRASHED, command))
-        cause = cause_of(blame, Traits(), "RangeError: too large\n    at concat (buffer.js:25)\n")
-        found.append((test.model_copy(update={"cause": cause}), blame))
-    assert [one.blocked for one in attributed(*found)] == [{"bury.fifo": SERIALLY}] * 2
-    assert attributed(found[0])[0].blocked == {"bury.fifo": "put.inserted"}
-    test, own = fails("touch.touched", "", Step(OutcomeKind.CRASHED, "touch"))
-    test = test.model_copy(update={"cause": found[0][0].cause})
-    assert attributed(*found, (test, own))[-1].blocked == {"touch.touched": SERIALLY}
-    assert attributed(found[0], (test, own))[-1].blocked == {}
+    assert [one.blocked for one in attributed(*CRASHES)] == [{"bury.fifo": SERIALLY}] * 2
+    assert attributed(CRASHES[0])[0].blocked == {"bury.fifo": "put.inserted"}
+
+
+@pytest.mark.parametrize(
+    "crash",
+    [
+        pytest.param(_crashes("touch.touched", "", "touch"), id="under test"),
+        pytest.param(_crashes("touch.touched", "touch.touched", "touch"), id="set-up, too"),
+        pytest.param(_crashes("touch.touched", "", "reserve", ""), id="time has passed"),
+    ],
+)
+def test_that_a_command_was_tested_there_by_chance_makes_no_difference(crash: Found) -> None:
+    assert attributed(*CRASHES, crash)[-1].blocked == {"touch.touched": SERIALLY}
+    assert attributed(CRASHES[0], crash)[-1].blocked == {}
+
+
+def test_nor_does_another_failure_of_the_command_at_which_it_crashes() -> None:
+    silent = fails("put.inserted")
+    assert attributed(*CRASHES, silent)[0].blocked == {"bury.fifo": SERIALLY}
+
+
+def test_a_crash_after_a_client_has_left_is_a_matter_of_that() -> None:
+    after_the_end = _crashes("bury.fifo", "touch.touched", "touch", CLOSES)
+    assert attributed(*CRASHES, after_the_end)[-1].blocked == {"bury.fifo": CLOSES}
 
 
 def test_what_a_wrong_value_presupposes_explains_it() -> None:
