@@ -62,16 +62,18 @@ def waits(parts: Collection[str], clock_moves: bool) -> bool:
 def check_processes(config: pytest.Config, options: Options, target: Target) -> None:
     """Refuse several processes if a server does not start beside another one.
 
-    One is left if they share a server that serves one client at a time.
+    One is left if they share a server that serves one client at a time, or if the server uses a
+    CPU all the time: several of its kind would keep each other from it.
     """
     if not config.getoption("numprocesses", None):
         return
-    if options.command is None:
-        if target.traits.one_client is not None:
-            del config.option.tx[1:]
+    command, traits = options.command, target.traits
+    if not traits.rests or (command is None and traits.one_client is not None):
+        del config.option.tx[1:]
+    if command is None:
         return
     try:
-        Launched(options.command, options.environment, limits=target.limits).end()
+        Launched(command, options.environment, limits=target.limits).end()
     except LaunchError as error:
         reason = "each process starts a server, and a second one does not start beside the first"
         raise pytest.UsageError(f"{reason}; -n 0 has one process: {error}") from None

@@ -185,21 +185,21 @@ class Suite:
 
     def describe(self) -> str:
         """Return the target, its version and its clock, in a line."""
-        target = self.identity()
+        target, traits = self.identity(), self.target.traits
         clock = "real clock" if target.clock == "real" else "clock moved by the tests"
         reason = f" ({target.clock_reason})" if target.clock_reason else ""
-        pace = (
-            ""
-            if self.target.traits.pipelines
-            else ", one command at a time, as it drops what follows"
-        )
-        silent = ""
-        if (asked := self.target.sync_line) != LIST_TUBE_USED:
-            silent = f", asked {asked.decode()}, as {LIST_TUBE_USED.decode()} does not work"
         profile = target.profile_reason
         if self._is_guessed_older:
             profile += f" (--profile={NEWEST.name} judges it by the newest)"
-        return f"target: {named(target)}, {profile}, {clock}{reason}{pace}{silent}"
+        unusual = []
+        if not traits.pipelines:
+            unusual.append("one command at a time, as it drops what follows")
+        if not traits.rests:
+            unusual.append("tested by one process, as it uses a CPU all the time")
+        if (asked := self.target.sync_line) != LIST_TUBE_USED:
+            silent = LIST_TUBE_USED.decode()
+            unusual.append(f"asked {asked.decode()}, as {silent} does not work")
+        return ", ".join([f"target: {named(target)}", profile, f"{clock}{reason}", *unusual])
 
     @property
     def _is_guessed_older(self) -> bool:

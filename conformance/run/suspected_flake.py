@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conformance.dialogue.resting import spins
 from conformance.dialogue.scenario import Scenario
 from conformance.dialogue.schedule import BELIEVABLE
 from conformance.target.profile_detection import answers
+from conformance.target.resting import spins
 from conformance.target.starvation import SEEN, Starved
 from conformance.target.target import Target
 from conformance.verdict import Deviation, TargetLost

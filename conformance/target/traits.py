@@ -50,8 +50,9 @@ class Traits:
     it is one of :data:`NEUTRAL` and answered as it must be; None for the usual one. ``max_body``:
     the largest body that it takes, in bytes; None if it takes all that were tried. ``latencies``:
     the slowest reply to each command, in seconds. ``one_client``: it serves only one client at a
-    time. ``unusable``: the commands that it does not answer as it should, not even where nothing
-    is special.
+    time. ``rests``: it uses no CPU while nobody sends anything, as far as we see its process.
+    ``unusable``: the commands that it does not answer as it should, not even where nothing is
+    special.
     ``defect``: it does not outlive its first client, or the like, so that nothing can be tested;
     ``defective`` is the requirement that this breaks.
     """
@@ -65,6 +66,7 @@ class Traits:
     ends_waiting: bool = True
     renews_stats: bool = True
     keeps_tubes: bool = False
+    rests: bool = True
     clock_follows: bool = False
     max_body: int | None = None
     latencies: Mapping[str, float] = field(default_factory=dict)
@@ -129,6 +131,8 @@ class Traits:
             lines.append("does not end a connection that its client has half-closed")
         if self.keeps_tubes:
             lines.append("keeps tubes that nothing refers to")
+        if not self.rests:
+            lines.append("uses a CPU all the time, though nobody sends anything")
         if not self.renews_stats:
             lines.append("stats do not count the stats command")
         if self.sync_line != LIST_TUBE_USED:

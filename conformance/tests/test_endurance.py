@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.departures import Departing, DepartingClient, departures
-from conformance.dialogue.resting import (
+from conformance.dialogue.scenario import Connect
+from conformance.target.resources import Resources
+from conformance.target.resting import (
     Need,
     restless,
     rests_at_first,
     seems_restless,
     unrest,
 )
-from conformance.dialogue.scenario import Connect
-from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.verdict import Deviation
 
@@ -80,7 +80,7 @@ def _unrest_after(
         resources.limit_descriptors(free)
     leaving.leave()
     client.linger()
-    needs = unrest(resources, windows) if seems_restless(resources) else []
+    needs = unrest(resources, windows) if seems_restless(resources.cpu_time) else []
     resources.lift()
     leaving.close()
     return needs

@@ -8,10 +8,10 @@ from _pytest.mark import ParameterSet
 
 from conformance.catalogue import configured, requirement
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.resting import rests_at_first, share, unrest
 from conformance.dialogue.scenario import Connect
 from conformance.dialogue.shortage import before_shortage, leaves_descriptors, let_calls_succeed
 from conformance.target.resources import Resources
+from conformance.target.resting import rests_at_first, share, unrest
 from conformance.target.target import Target
 from conformance.verdict import Deviation, OutcomeKind, TargetLost
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +19,7 @@ from conformance.run.suite import Suite
 from conformance.run.worker_setup import WorkerSetup, set_up_worker
 from conformance.target.builtin import BuiltIn
 from conformance.target.footprint import FOOTPRINT
-from conformance.target.traits import Failure
+from conformance.target.traits import Failure, Traits
 from conformance.transcript import Transcript
 from conformance.verdict import OutcomeKind, Step
 from tests.command_line import refuses, suite
@@ -49,15 +48,24 @@ def test_a_processor_has_two(monkeypatch: pytest.MonkeyPatch) -> None:
     assert processes([]) == 2
 
 
-@pytest.mark.parametrize("serves_one", [False, True])
-def test_processes_share_no_server_that_serves_one_client_at_a_time(serves_one: bool) -> None:
-    failure = Failure(Step(OutcomeKind.NO_REPLY, "list-tube-used"), "USING", "", Transcript())
+SERVES_ONE = Failure(Step(OutcomeKind.NO_REPLY, "list-tube-used"), "USING", "", Transcript())
+
+
+@pytest.mark.parametrize(
+    ("traits", "count"),
+    [
+        pytest.param(Traits(), 3, id="usual"),
+        pytest.param(Traits(one_client=SERVES_ONE), 1, id="serves one client at a time"),
+        pytest.param(Traits(rests=False), 1, id="never rests"),
+    ],
+)
+def test_processes_share_no_server_that_serves_one_of_them(traits: Traits, count: int) -> None:
     option = SimpleNamespace(numprocesses=3, tx=["popen"] * 3)
     config: Any = SimpleNamespace(option=option, getoption=lambda name, _: getattr(option, name))
     with closing(BuiltIn()) as target:
-        target.traits = replace(target.traits, one_client=failure if serves_one else None)
+        target.traits = traits
         check_processes(config, Options("127.0.0.1:1", None, "auto", 0.25), target)
-    assert len(option.tx) == (1 if serves_one else 3)
+    assert len(option.tx) == count
 
 
 @needs_faketime

@@ -28,7 +28,7 @@ from reference_server.profiles import LIST_TUBE_USED, NEWEST, PROFILES, Profile
 from reference_server.state import SECOND, Client, Tube
 from reference_server.wire import UNKNOWN_COMMAND, Malformed, Reply, Request, RequestReader
 from tests.command_line import suite
-from tests.servers import OneAtATime, changed_server, silent_at
+from tests.servers import REFERENCE_COMMAND, OneAtATime, changed_server, silent_at
 
 QUICK = Limits(reply=0.5, alive=0.5, probe=1.0, detection=0.5)
 
@@ -52,6 +52,15 @@ def test_nothing_is_unusual_about_the_reference_server(profile: Profile) -> None
     unmeasured = replace(traits, latencies={}, max_body=None, sync_line=LIST_TUBE_USED)
     unmeasured = replace(unmeasured, neutral_line=None)
     assert replace(unmeasured, ends_waiting=True) == usual
+
+
+def test_a_server_that_never_rests_is_said_to_use_a_cpu() -> None:
+    (fault,) = (one for one in FAULTS.values() if one.requirement == "endurance.idle-cpu-unused")
+    command = f"{REFERENCE_COMMAND} --fault {fault.name}"
+    with contextlib.closing(LaunchedTarget(command, "real")) as target:
+        target.probe()
+        unusual = target.traits.in_words()
+    assert "uses a CPU all the time, though nobody sends anything" in unusual
 
 
 def test_the_survey_leaves_nothing_behind() -> None:

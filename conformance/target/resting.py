@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from conformance.target.resources import Resources
 from conformance.target.starvation import CpuTime
 from conformance.verdict import Deviation, OutcomeKind, Step
 
@@ -26,6 +25,14 @@ BUSY, RUNS = 0.2, 0.04
 """Shares of a window, needing a CPU and running, from which on a server is not at rest."""
 TALK = 1000
 """Bytes that it writes in a window, of which it may be kept from more by a slow disk."""
+
+
+class Work(Protocol):
+    """The work of a server: its CPU time, and the bytes that it has written."""
+
+    def cpu_time(self) -> CpuTime: ...
+
+    def written(self) -> int: ...
 
 
 class Need(NamedTuple):
@@ -44,9 +51,9 @@ class Need(NamedTuple):
         return (self.wanted < BUSY or self.ran < RUNS) and self.written < TALK
 
 
-def unrest(resources: Resources, windows: int = WINDOWS) -> list[Need]:
+def unrest(work: Work, windows: int = WINDOWS) -> list[Need]:
     """Return the windows in which a server worked for nobody; none if it rested in any."""
-    return _unrest(resources.cpu_time, resources.written, windows)
+    return _unrest(work.cpu_time, work.written, windows)
 
 
 def spins(cpu_time: Callable[[], CpuTime]) -> bool:
@@ -65,11 +72,11 @@ def _unrest(
     return found
 
 
-def seems_restless(resources: Resources) -> bool:
+def seems_restless(cpu_time: Callable[[], CpuTime]) -> bool:
     """Tell whether a server needs a CPU for a moment, as it may still have something to do."""
-    before = resources.cpu_time().wanted
+    before = cpu_time().wanted
     time.sleep(MOMENT)
-    return resources.cpu_time().wanted - before > RUNS * MOMENT
+    return cpu_time().wanted - before > RUNS * MOMENT
 
 
 def _need(cpu_time: Callable[[], CpuTime], written: Callable[[], int]) -> Need:
@@ -95,12 +102,12 @@ def restless(needs: list[Need], when: str) -> Deviation:
     )
 
 
-def rests_at_first(resources: Resources) -> None:
+def rests_at_first(work: Work) -> None:
     """Make sure that a server rests that was started, and that no client has left yet.
 
     Raises :class:`Deviation`.
     """
-    if seems_restless(resources) and (needs := unrest(resources, FIRST_WINDOWS)):
+    if seems_restless(work.cpu_time) and (needs := unrest(work, FIRST_WINDOWS)):
         deviation = restless(needs, "before any client has left")
         deviation.owner = "endurance.idle-cpu-unused"
         raise deviation
