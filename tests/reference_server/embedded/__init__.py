@@ -1,0 +1,1 @@
+"""Tests of ``reference_server.embedded``."""
