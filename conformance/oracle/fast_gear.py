@@ -118,15 +118,24 @@ class FastGear:
     def awaits(self, now: int) -> Sequence[str]:
         """Return what the fast gear still expects; empty if it expects nothing."""
         self._calm = None
-        self.oracle.real_now = time.monotonic_ns()
+        self._note("quiet", 0, now)
         try:
             self.oracle.quiet(now)
         except Violation as violation:
+            self._calls.pop()
             return violation.expected
         except Undecided:
+            return self._awaits_after_all()
+        return ()
+
+    def _awaits_after_all(self) -> Sequence[str]:
+        """Return what is still expected when all is judged again, the last call included."""
+        try:
             self._again()
-            return self.awaits(now)
-        self._note("quiet", 0, now)
+        except Violation as violation:
+            self._calls.pop()
+            self._again()
+            return violation.expected
         return ()
 
     # ------------------------------------------------------------ what is certain

@@ -25,7 +25,7 @@ from fuzz.campaign import ProgramCampaign
 from reference_server.events import Connected
 from reference_server.faults import Fault
 from reference_server.model import Model
-from reference_server.profiles import NEWEST
+from reference_server.profiles import NEWEST, PROFILES
 from reference_server.state import Client
 from reference_server.wire import NOT_FOUND, Reply, parse_line
 from tests.command_line import check_text, command
@@ -50,6 +50,19 @@ A ! closed by the target
 B ! half-closes
 B ! closed by the target
 """
+
+
+@pytest.mark.parametrize(
+    ("profile", "line"),
+    [
+        ("0.6", "put 0 0 60 4294967296"),
+        ("1.0", "put 4294967295  1 1 4294967295"),
+        ("1.4.3", "pause-tube 4294967297 0"),
+        ("1.8", "pause-tube 0  1"),
+    ],
+)
+def test_the_last_line_may_have_several_meanings_and_no_reply(profile: str, line: str) -> None:
+    assert check(parse(f"A > {line}\\r\\n"), PROFILES[profile]) is None
 
 
 def test_every_byte_is_written_and_read_again() -> None:
