@@ -15,7 +15,7 @@ from conformance.target.resources import Resources
 from conformance.target.target import Target
 from conformance.usual_answers import IN_STEP, usual_answer
 from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step
-from reference_server.wire import CRLF, USING
+from reference_server.wire import CRLF, UNKNOWN_COMMAND, USING
 
 TRIES, SLOW = 5, 0.005
 """Round trips that are measured, and the seconds of each from which on a target is too slow."""
@@ -47,14 +47,16 @@ class Bulk:
     def __init__(self, client: Connection, server: Target) -> None:
         if not server.traits.pipelines:
             raise NotTestable("needs a target that takes several commands at once")
-        # No other command names this tube.
-        tubes = (f"{client.tube}-end", client.tube)
         self._client = client
         self._transport = client.transport
         self._seconds = server.limits.reply
-        self._last = "".join(f"use {tube}\r\n" for tube in tubes).encode()
-        self._end = b"".join(USING(tube).encode() for tube in tubes)
-        client.go_to(*(f"use {tube}" for tube in tubes))
+        # What is asked has no such reply.
+        self._last, self._end = b"end\r\n", UNKNOWN_COMMAND.encode()
+        if server.traits.has_tubes:
+            tubes = (f"{client.tube}-end", client.tube)
+            self._last = "".join(f"use {tube}\r\n" for tube in tubes).encode()
+            self._end = b"".join(USING(tube).encode() for tube in tubes)
+            client.go_to(*(f"use {tube}" for tube in tubes))
         if (seconds := min(self.seconds() for _ in range(TRIES))) > SLOW:
             raise NotTestable(f"needs a faster target: a round trip takes {1000 * seconds:.0f} ms")
 

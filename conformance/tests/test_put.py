@@ -46,7 +46,8 @@ def test_each_job_has_an_id_of_its_own(client: Connection, other: Connection) ->
 )
 def test_a_new_job_has_the_id_of_no_other_after_one_was_deleted(client: Connection) -> None:
     first, *others = (client.tested.put(b"a") for _ in range(3))
-    client.delete(first, "ready")
+    client.hold(first)
+    client.delete(first)
     assert client.tested.put(b"a") not in others
 
 
