@@ -15,6 +15,7 @@ from conformance.target.clock import GRANULARITY, FakeClock
 from conformance.target.probe_clients import (
     DOES_NOT_FOLLOW,
     IN_TIME,
+    TTR,
     ProbeClients,
     UnsafeClock,
     must,
@@ -28,6 +29,8 @@ _EARLY = 0.02
 _STILL = 0.25
 """Seconds of real time within which a server works off what it has missed, or begins to."""
 _DAY = 86400
+_TIMEOUT = 1800
+"""The timeout of a client: some servers count 2**31 microseconds at most, which the tests find."""
 _AHEAD, _BEYOND = 600, 0.1
 """Seconds before a time, and after it: a server that is a bit early or late is for the tests."""
 _LOCKS_UP = "under libfaketime, a server built with a sanitizer may wait for itself for ever"
@@ -95,18 +98,18 @@ class _Probe:
             time.sleep(min(left, 0.01))
 
     def _timeouts_end(self, job: bytes) -> None:
-        """Expect that a timeout of an hour, or else a TTR of two, ends in time.
+        """Expect that a timeout, or else a TTR, ends in time.
 
         Some programs read one clock for delays, and another for timeouts.
         """
         self._clock.synchronise()
         must(self._clients.reserve() == job, DOES_NOT_FOLLOW)
-        seconds = 3600
-        self._clients.waiting.send(b"reserve-with-timeout 3600\r\n")
+        seconds = _TIMEOUT
+        self._clients.waiting.send(b"reserve-with-timeout %d\r\n" % _TIMEOUT)
         self._clock.synchronise()
         if self._clients.says(_EARLY):
             # It does not know that; but the job times out.
-            seconds = 7200
+            seconds = TTR
             self._clients.waiting.send(b"reserve\r\n")
             self._clock.synchronise()
         self._clock.move(seconds - _AHEAD)

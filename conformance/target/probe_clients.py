@@ -14,6 +14,8 @@ from reference_server.wire import ProtocolError, Reply, ReplyReader
 DOES_NOT_FOLLOW = "the launched server does not follow libfaketime"
 IN_TIME = 2.0
 """Seconds of real time within which a server does what is due."""
+TTR = 2100
+"""The TTR of jobs, in seconds: longer than any timeout, and less than 2**31 microseconds."""
 TUBE = b"conformance-clock"
 _AHEAD = 1.0
 """Seconds by which the clock is moved to see whether a missing reply waits for that."""
@@ -65,7 +67,7 @@ class ProbeClients:
 
     def put(self, delay: int) -> bytes:
         """Put a job, and return its id."""
-        reply = self.ask(b"put 0 %d 7200 0\r\n" % delay)
+        reply = self.ask(b"put 0 %d %d 0\r\n" % (delay, TTR))
         must(reply.word == "INSERTED", DOES_NOT_FOLLOW)
         return str(reply.args[0]).encode()
 

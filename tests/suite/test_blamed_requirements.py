@@ -157,7 +157,7 @@ SERVERS: Mapping[str, Fault] = {
     "repeats a reply": Fault("", "other", _RepeatsInserted),
     "wrong order": FAULTS["priorities-are-compared-as-if-they-had-31-bits"],
 }
-SECTIONS = ("use", "put", "kick", "bury", "touch", "peek")
+SECTIONS = ("use", "put", "delete", "release", "kick", "bury", "touch", "peek", "pause-tube")
 LIMITS = Limits(reply=2.0, alive=2.0, arrival=(0.0,))
 
 
