@@ -27,8 +27,8 @@ JOBS = 6
 """Jobs whose states are drawn: those that have changed last."""
 TEXT = 200
 """Bytes of a message, and characters of what was expected and observed."""
-MOST_MESSAGES = 20_000
-"""Messages of a conversation beyond which nothing is deduced."""
+MOST_MESSAGES, MOST_CLIENTS = 20_000, 30
+"""Messages and clients of a conversation beyond which nothing is deduced: that takes long."""
 _KINDS = {">": "sent", "<": "received", "!": "event", "+": "event"}
 
 
@@ -73,7 +73,8 @@ def diagram_of(
     entries = recorded.entries
     if not any(entry.direction != "+" for entry in entries):
         return None
-    if len(entries) > MOST_MESSAGES:
+    clients = {entry.connection for entry in entries}
+    if len(entries) > MOST_MESSAGES or len(clients) > MOST_CLIENTS:
         stretches: list[Stretch] = []
     elif are_unknown(entries):
         timed, _ = _at_some_times(recorded, profile)

@@ -447,6 +447,16 @@ class UsualCommands(ABC):
         """Return the state of a job, as its statistics report it."""
         return self.stats_job(job)["state"]
 
+    def states_of(self, jobs: Sequence[int]) -> dict[int, str]:
+        """Return the states of jobs, asked for in one go."""
+        lines = [f"{self._target.profile.stats_of_job} {job}" for job in jobs]
+        roles = [self.observation(line) for line in lines]
+        asked = self.each([line.encode() + CRLF for line in lines], roles)
+        return {
+            job: self._values("stats-job", answer)["state"]
+            for job, answer in zip(jobs, asked, strict=True)
+        }
+
     def stats_job(self, job: int) -> Statistics:
         """Return the statistics of a job."""
         return self._statistics("stats-job", f"{self._target.profile.stats_of_job} {job}")
@@ -472,7 +482,10 @@ class UsualCommands(ABC):
         if command == "stats-tube":
             # Whether there is such a tube is not what its statistics are about.
             role = role._replace(answers=role.answers - {"NOT_FOUND"})
-        values = self.send(line, role).dictionary()
+        return self._values(command, self.send(line, role))
+
+    def _values(self, command: str, answer: Exchange) -> Statistics:
+        values = answer.dictionary()
         values.left_out = self._target.profile.left_out(command)
         values.command = "" if self.is_under_test else command
         return values

@@ -9,9 +9,9 @@ from typing import Literal
 
 import pytest
 
-from conformance.diagrams.diagram import Wrong, diagram_of, diagram_of_order
+from conformance.diagrams.diagram import MOST_CLIENTS, Wrong, diagram_of, diagram_of_order
 from conformance.reading import parse
-from conformance.transcript import Transcript
+from conformance.transcript import Transcript, letters
 from reference_server.profiles import NEWEST
 from reports.diagrams import drawing
 from reports.html import picture
@@ -51,6 +51,13 @@ def texts(svg: str) -> list[str]:
     """Return all texts of a picture, which must be well-formed."""
     root = ET.fromstring(svg)
     return [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_nothing_is_deduced_of_a_crowd() -> None:
+    put = "A > put 0 0 60 1\\r\\na\\r\\n\nA < INSERTED 1\\r\\n\n"
+    crowd = [letter for letter, _ in zip(letters(), range(MOST_CLIENTS + 1), strict=False)]
+    assert drawn(put).jobs
+    assert not drawn(put + "".join(f"{letter} > list-tubes\\r\\n\n" for letter in crowd)).jobs
 
 
 def test_the_states_of_a_job_are_those_of_the_model() -> None:
