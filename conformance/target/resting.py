@@ -103,9 +103,9 @@ def restless(needs: list[Need], when: str) -> Deviation:
 
 
 def rests_at_first(work: Work) -> None:
-    """Make sure that a server rests that was started, and that no client has left yet.
+    """Raise :class:`Deviation` if a server that was just started does not rest.
 
-    Raises :class:`Deviation`.
+    No client has left it yet: otherwise, a departure may be the reason.
     """
     if seems_restless(work.cpu_time) and (needs := unrest(work, FIRST_WINDOWS)):
         deviation = restless(needs, "before any client has left")
