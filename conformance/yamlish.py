@@ -11,8 +11,8 @@ import yaml
 
 LONG = 65536
 """Bytes of a document; a longer one is read by the fast parser, whose messages say less."""
-MAX_PARSED = 1 << 20
-"""Bytes of a document beyond which it is not worth a real parser."""
+MAX_PARSED = 1 << 21
+"""Bytes of a document beyond which no real parser is asked: twice as long as the longest list."""
 MAX_SHOWN = 100
 """Bytes of a line that are shown when it is wrong."""
 # The fast ones are not there in every build of PyYAML.

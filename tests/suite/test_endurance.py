@@ -86,6 +86,7 @@ def test_replies_that_are_missing_in_bulk_are_shown() -> None:
     assert entries[error.marked + 1].data.startswith(b"NOT_FOUND\r\nNOT_FOUND\r\nUSING ")
 
 
-def test_a_long_list_may_have_another_order_each_time() -> None:
-    came = run("lists-in-any-order-another-one-each-time", "real", ["-k", "endurance.list-tubes"])
+@pytest.mark.parametrize("name", ["lists-in-any-order-another-one-each-time", "a-comment-in-yaml"])
+def test_a_long_list_may_have_another_order_each_time_and_any_form(name: str) -> None:
+    came = run(name, "real", ["-k", "endurance.list-tubes"])
     assert came.wrong_in_a_part == []
