@@ -56,6 +56,17 @@ def unrest(work: Work, windows: int = WINDOWS) -> list[Need]:
     return _unrest(work.cpu_time, work.written, windows)
 
 
+def lasting_unrest(work: Work, windows: int) -> list[Need]:
+    """Return the same as :func:`unrest`, but none at once if a moment shows that it rests."""
+    return unrest(work, windows) if _seems_restless(work.cpu_time) else []
+
+
+def rests(cpu_time: Callable[[], CpuTime]) -> bool:
+    """Tell whether a server rests; a server of unknown CPU time is taken to."""
+    is_known = cpu_time().ran > 0
+    return not (is_known and _seems_restless(cpu_time) and spins(cpu_time))
+
+
 def spins(cpu_time: Callable[[], CpuTime]) -> bool:
     """Tell whether a server runs all the time, though nobody sends anything."""
     return bool(_unrest(cpu_time, int, WINDOWS))
@@ -72,7 +83,7 @@ def _unrest(
     return found
 
 
-def seems_restless(cpu_time: Callable[[], CpuTime]) -> bool:
+def _seems_restless(cpu_time: Callable[[], CpuTime]) -> bool:
     """Tell whether a server needs a CPU for a moment, as it may still have something to do."""
     before = cpu_time().wanted
     time.sleep(MOMENT)
@@ -107,7 +118,7 @@ def rests_at_first(work: Work) -> None:
 
     No client has left it yet: otherwise, a departure may be the reason.
     """
-    if seems_restless(work.cpu_time) and (needs := unrest(work, FIRST_WINDOWS)):
+    if needs := lasting_unrest(work, FIRST_WINDOWS):
         deviation = restless(needs, "before any client has left")
         deviation.owner = "endurance.idle-cpu-unused"
         raise deviation

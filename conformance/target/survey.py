@@ -19,7 +19,7 @@ from conformance.target.address import Address, ask_all, connect, next_reply
 from conformance.target.clock import TargetClock, pause
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.limits import Limits
-from conformance.target.resting import seems_restless, spins
+from conformance.target.resting import rests
 from conformance.target.starvation import CpuTime, Starvation
 from conformance.target.traits import TUBE_COMMANDS, Failure, Traits
 from conformance.target.transport import Transport
@@ -193,7 +193,7 @@ def _surveyed(target: Surveyed, known: Traits, jobs: list[int]) -> Traits:
         renews_stats=renews_stats,
         keeps_tubes=keeps_tubes,
         max_body=size.result(),
-        rests=not (seems_restless(target.cpu_time) and spins(target.cpu_time)),
+        rests=rests(target.cpu_time),
     )
 
 

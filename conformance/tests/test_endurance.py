@@ -8,13 +8,7 @@ from conformance.dialogue.connection import Connection
 from conformance.dialogue.departures import Departing, DepartingClient, departures
 from conformance.dialogue.scenario import Connect
 from conformance.target.resources import Resources
-from conformance.target.resting import (
-    Need,
-    restless,
-    rests_at_first,
-    seems_restless,
-    unrest,
-)
+from conformance.target.resting import Need, lasting_unrest, restless, rests_at_first
 from conformance.target.target import Target
 from conformance.verdict import Deviation
 
@@ -80,7 +74,7 @@ def _unrest_after(
         resources.limit_descriptors(free)
     leaving.leave()
     client.linger()
-    needs = unrest(resources, windows) if seems_restless(resources.cpu_time) else []
+    needs = lasting_unrest(resources, windows)
     resources.lift()
     leaving.close()
     return needs
