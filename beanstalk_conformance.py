@@ -63,8 +63,8 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     },
     "quick": {
         "action": "store_true",
-        "help": "leave out random tests, exhaustion, endurance and restarts:"
-        " a first verdict in seconds",
+        "help": "leave out random tests, exhaustion, endurance, restarts, clock changes and equal"
+        " timers: a first verdict in seconds",
     },
     "gentle": {
         "action": "store_true",

@@ -14,8 +14,8 @@ RANDOM = frozenset(
     f"protocol.any-{word}" for word in ("program", "transition", "bytes", "overlap", "conversation")
 )
 """The requirements of random tests: whatever these find is theirs."""
-RARE = ("endurance.", "exhaustion.", "persistence.")
-"""The beginnings of slugs that only concern a server in need, after long use, or restarted."""
+_RARE = re.compile(r"(endurance|exhaustion|persistence)\.|[a-z-]+\.(equal-|.*-after-clock-change$)")
+"""The slugs of requirements that are about rare conditions, see :func:`is_rare`."""
 CRASHED = "crashed"
 """The beginning of an observation of a cause that has ended the target's process."""
 _MUCH = re.compile(r"\btest_(?:queues|repetition|crowds|slow_clients|circumstances)::")
@@ -163,9 +163,17 @@ def _rank(group: Group, places: dict[str, int]) -> tuple[bool, int, bool, bool, 
     )
 
 
+def is_rare(slug: str) -> bool:
+    """Tell whether a requirement is about rare conditions.
+
+    These are need, long use, restarts, clock changes, and timers that are due in the same instant.
+    """
+    return _RARE.match(slug) is not None
+
+
 def _use(requirement: RequirementRecord, test: Test) -> int:
     """Return how far from normal use a failure is: 0 if it is just that."""
-    if requirement.slug.startswith(RARE):
+    if is_rare(requirement.slug):
         return 3
     if requirement.slug in RANDOM:
         return 2

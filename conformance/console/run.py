@@ -106,7 +106,7 @@ def _run(arguments: tuple[str, ...], **chosen: Any) -> int:
     names = ("-o", "verbosity_test_cases=0") if is_verbose else ()
     asked = [*suite, *names, *_settings(), *_for_pytest(chosen), *arguments]
     if chosen["launch"] is not None and chosen["coverage_report"] is None:
-        count = processes(arguments)
+        count = processes(arguments, chosen["quick"])
         asked += [f"--numprocesses={count}"] if count > 1 else []
     return pytest.main(asked, plugins=[_Spelling()])
 

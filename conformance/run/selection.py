@@ -8,9 +8,9 @@ from collections.abc import Generator
 import pytest
 
 from conformance.run.suite import Suite, needs, slugs
-from reports.grouping import RARE
+from reports.grouping import is_rare
 
-LEFT_OUT = "random conversations, exhaustion, endurance and restarts are left out"
+LEFT_OUT = "random conversations, exhaustion, endurance, restarts, clock changes and equal timers"
 NOTHING = "no test of the suite is selected: look at -k and -m"
 
 
@@ -26,7 +26,7 @@ class Selection:
         self._quick = quick
 
     def pytest_report_header(self) -> list[str]:
-        return [f"quick: {LEFT_OUT}"] if self._quick else []
+        return [f"quick: {LEFT_OUT} are left out"] if self._quick else []
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(
@@ -61,4 +61,4 @@ class Selection:
 
 
 def _takes_long(item: pytest.Item) -> bool:
-    return needs(item, "exploration") or any(slug.startswith(RARE) for slug in slugs(item))
+    return needs(item, "exploration") or any(map(is_rare, slugs(item)))

@@ -33,19 +33,22 @@ def many_processors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("-q", "-p", "no:cacheprovider"), ("-vv", "--tb=short")])
 def test_a_whole_run_has_several(arguments: Sequence[str]) -> None:
-    assert processes(arguments) == MOST
+    assert processes(arguments, quick=False) == MOST
 
 
 @pytest.mark.parametrize(
     "arguments", [("-k", "put."), ("-n3",), ("-x",), ("--pdb",), ("-p", "no:xdist"), ("a::b",)]
 )
 def test_a_run_of_chosen_tests_or_processes_has_what_was_chosen(arguments: Sequence[str]) -> None:
-    assert processes(arguments) == 1
+    assert processes(arguments, quick=False) == 1
 
 
-def test_a_processor_has_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
-    assert processes([]) == 2
+@pytest.mark.parametrize(("quick", "count"), [(False, 4), (True, 3)])
+def test_a_processor_has_two_unless_hardly_a_test_waits(
+    quick: bool, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 7})
+    assert processes([], quick) == count
 
 
 SERVES_ONE = Failure(Step(OutcomeKind.NO_REPLY, "list-tube-used"), "USING", "", Transcript())
