@@ -41,6 +41,11 @@ def shortfall(done: int, most: int, what: str) -> str:
     return "" if done >= most else f"{done:,} of {most:,} {what}"
 
 
+def put_of(body: bytes) -> bytes:
+    """Return the put of a job with this body."""
+    return b"put 0 0 1000 %d\r\n%b\r\n" % (len(body), body)
+
+
 class Bulk:
     """A client that sends much; raises NotTestable if the target is not made for that."""
 
@@ -127,7 +132,10 @@ class Bulk:
 
     def put_and_delete(self, body: bytes, times: int) -> None:
         """Put jobs, all of them at a time, and delete them."""
-        jobs = self.put([b"put 0 0 1000 %d\r\n%b\r\n" % (len(body), body)] * times)
+        self.delete(self.put([put_of(body)] * times))
+
+    def delete(self, jobs: Sequence[int]) -> None:
+        """Delete jobs, which are all that are ready."""
         if "ready" not in self._client.profile.deletes:
             self.ask(f"{self._client.ask_for_job}\r\n".encode() * len(jobs))
         self.ask(b"".join(b"delete %d\r\n" % job for job in jobs))

@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from conformance.catalogue import configured, requirement
-from conformance.dialogue.bulk import Bulk, shortfall
+from conformance.dialogue.bulk import Bulk, put_of, shortfall
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.departures import TOO_LONG
 from conformance.dialogue.leaks import ROUNDS, growth, paced, seems_to_grow
 from conformance.dialogue.scaled_lines import largest_body
+from conformance.dialogue.scenario import Connect
 from conformance.dialogue.shortage import leaves_descriptors
 from conformance.target.resources import Resources
 from conformance.target.target import Target
@@ -22,6 +23,11 @@ CLIENTS, TUBES, JOBS, SIZE = 5_000, 1_500, 2_500, 10_000
 """Clients, tubes and jobs in all rounds together, and the bytes of each job."""
 LOGGED, LARGE, LOG_SECONDS = 600, 60_000, 0.03
 """The same for a binlog: two rounds need more than one of beanstalkd's files, of 10 MB."""
+KEPT, LAST, MORE = 700, 3, 1.2
+"""Jobs that are there over a restart, the last sizes of the binlog of which one must be small then,
+and how much larger that may be than the largest without a restart."""
+COMPACTED, MIGRATED = 400, 20
+"""Jobs of three such files, and the records that compaction may write for each put and delete."""
 PUT_AND_DELETE = b"put 0 0 1000 1\r\na\r\nreserve\r\ndelete 1\r\n"
 """The commands with which jobs come and go."""
 VISITS = (
@@ -81,8 +87,12 @@ def _memory_growth(work: Callable[[], object], resources: Resources) -> int:
 
 
 def _leak(observed: str) -> Deviation:
+    return _needs_too_much("a size that stops growing", observed)
+
+
+def _needs_too_much(expected: str, observed: str) -> Deviation:
     step = Step(OutcomeKind.WRONG_VALUE, subject="no growth")
-    return Deviation("a size that stops growing", observed, conclusive=True, step=step)
+    return Deviation(expected, observed, conclusive=True, step=step)
 
 
 @requirement(
@@ -230,3 +240,60 @@ def test_jobs_that_are_deleted_take_no_room_in_the_binlog(
     if left := growth(work, own_server.binlog_size, resources.cpu_time):
         raise _leak(f"{left / times:.0f} bytes of the binlog more with each job")
     return shortfall(times * ROUNDS, LOGGED, "jobs")
+
+
+@requirement(
+    "endurance.binlog-size",
+    '"binlog-oldest-index" is the index of the oldest binlog file needed to store the current '
+    "jobs.",
+)
+@configured(binlog=True)
+def test_a_binlog_is_no_larger_because_a_server_was_started_again(
+    own_server: Target, client: Connection, new_client: Connect, resources: Resources
+) -> str:
+    client.needs_usable(PUT_AND_DELETE)
+    client.job_in("buried")
+    body = largest_body(own_server, LARGE)
+    work = partial(Bulk(client, own_server).put_and_delete, body)
+    times = paced(work, ROUNDS * LOG_SECONDS, KEPT, resources)
+    without = max(_binlog_sizes(own_server, new_client, body, times, lambda: None))
+    after = min(_binlog_sizes(own_server, new_client, body, times, own_server.restart)[-LAST:])
+    if after > MORE * without:
+        observed = f"{after:,} bytes after a restart, where {without:,} were enough before"
+        raise _needs_too_much("a binlog that is no larger after a restart", observed)
+    return shortfall(times, KEPT, "jobs")
+
+
+def _binlog_sizes(
+    server: Target, new_client: Connect, body: bytes, times: int, restart: Callable[[], object]
+) -> list[int]:
+    """Return how many bytes it has while jobs come, go after what may be a restart, and others."""
+    jobs = Bulk(new_client(), server).put([put_of(body)] * times)
+    sizes = [server.binlog_size()]
+    restart()
+    bulk = Bulk(new_client(), server)
+    bulk.delete(jobs)
+    for _ in range(ROUNDS):
+        sizes.append(server.binlog_size())
+        bulk.put_and_delete(body, times // ROUNDS)
+    return [*sizes, server.binlog_size()]
+
+
+@requirement(
+    "endurance.binlog-compaction",
+    '"binlog-records-migrated" is the cumulative number of records written as part of compaction.',
+)
+@configured(binlog=True)
+def test_compaction_writes_little_for_each_command(
+    own_server: Target, client: Connection, resources: Resources
+) -> str:
+    client.needs_usable(PUT_AND_DELETE)
+    client.job_in("buried")
+    bulk, body = Bulk(client, own_server), largest_body(own_server, LARGE)
+    jobs = bulk.put_some([put_of(body)] * COMPACTED, resources)
+    bulk.delete(jobs)
+    migrated, commands = client.stats().number("binlog-records-migrated"), 2 * len(jobs)
+    if migrated > MIGRATED * commands:
+        expected = f"{MIGRATED} records at most that compaction writes for each command"
+        raise _needs_too_much(expected, f"{migrated:,} after {commands:,} commands")
+    return shortfall(len(jobs), COMPACTED, "jobs")

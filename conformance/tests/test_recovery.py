@@ -4,7 +4,7 @@ import time
 from functools import partial
 
 from conformance.catalogue import configured, requirement
-from conformance.dialogue.bulk import Bulk, shortfall
+from conformance.dialogue.bulk import Bulk, put_of, shortfall
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.growth import APART
 from conformance.dialogue.leaks import paced
@@ -145,8 +145,7 @@ def test_jobs_of_more_than_ten_megabytes_are_remembered(
     own_server: Target, client: Connection, new_client: Connect
 ) -> None:
     bodies = [b"%d" % number for number in range(SHORT)] + [largest_body(own_server, SIZE)] * LONG
-    puts = [b"put 0 0 1000 %d\r\n%b\r\n" % (len(body), body) for body in bodies]
-    jobs = Bulk(client, own_server).put(puts)
+    jobs = Bulk(client, own_server).put([*map(put_of, bodies)])
     own_server.restart()
     client = new_client()
     found = client.each([b"peek %d\r\n" % job for job in jobs])

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 
 from conformance.catalogue import configured, requirement
+from conformance.dialogue.bulk import put_of
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.exchange import Role
 from conformance.dialogue.growth import LONG, Dialogue
@@ -168,9 +169,7 @@ def test_bodies_that_come_in_pieces_from_many_clients_are_not_mixed(
     bodies = [
         [dice.randbytes(dice.randrange(2 * PIECES)) for _ in range(PUTS)] for _ in range(CLIENTS)
     ]
-    sent = [
-        b"".join(b"put 0 0 1000 %d\r\n%b\r\n" % (len(body), body) for body in own) for own in bodies
-    ]
+    sent = [b"".join(map(put_of, own)) for own in bodies]
     clients = [new_producer() for _ in sent]
     begun = [
         producer.raw(data[:1], replies=PUTS) for producer, data in zip(clients, sent, strict=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-from reference_server.binlog import Binlog
+from reference_server.binlog import Binlog, KeptState
 from reference_server.connection import ServedConnection
-from reference_server.faults.registry import Answer, answered, fault
+from reference_server.faults.registry import Answer, answered, edited, fault
 from reference_server.listening import Listeners
 from reference_server.model import Model
 from reference_server.state import Client, Job, KeptJob, Tube
@@ -123,5 +123,32 @@ class NeverCompacts(Binlog):
     def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
         jobs = [*jobs]
         super().write(jobs, deleted, next_id)
+        self._log_for_ever(jobs)
+
+    def _log_for_ever(self, jobs: Iterable[KeptJob]) -> None:
         with (self.folder / "log").open("ab") as log:
             log.write(b"".join(job.body for job in jobs))
+
+
+@fault("endurance.binlog-size", "after a restart, the file of jobs has each deleted job")
+class NeverCompactsAgain(NeverCompacts):
+    has_read_jobs = False
+
+    def load(self) -> KeptState:
+        kept = super().load()
+        self.has_read_jobs = bool(kept.jobs)
+        self._log_for_ever(kept.jobs)
+        return kept
+
+    def _log_for_ever(self, jobs: Iterable[KeptJob]) -> None:
+        if self.has_read_jobs:
+            super()._log_for_ever(jobs)
+
+
+@fault("endurance.binlog-compaction", "each deletion moves a thousand records")
+class MovesRecords(Model):
+    def _stats(self, conn: Client) -> Reply:
+        moved = 1000 * self.commands["delete"] * self.binlog
+        edit = edited("^binlog-records-migrated: .*$", f"binlog-records-migrated: {moved}")
+        reply = super()._stats(conn)
+        return edit(self, conn, Command("stats"), reply) or reply

@@ -316,6 +316,23 @@ class TakesUnwritten(Binlog):
             super().write(jobs, deleted, next_id)
 
 
+@fault("exhaustion.disk-new-file", "a job is not written if the file that it needs cannot be made")
+class NeedsFiles(Binlog):
+    """There is another file for each job after ten megabytes."""
+
+    size = 0
+
+    def write(self, jobs: Iterable[KeptJob], deleted: Iterable[int], next_id: int) -> None:
+        jobs = [*jobs]
+        self.size += sum(len(job.body) for job in jobs)
+        if self.size > 10_000_000:
+            try:
+                (self.folder / f"jobs.{self.size}").touch()
+            except OSError:
+                jobs = []
+        super().write(jobs, deleted, next_id)
+
+
 @fault("exhaustion.disk-put", "behind a sync that failed no job is written")
 class GivesUpUnsynced(Binlog):
     has_failed = False
