@@ -203,7 +203,8 @@ class Loop:
             happened = RESERVE.needed(partial(poll, wait, _BATCH))
             if self._idle_calls:
                 self._idle(not happened)
-            elif not happened:
+            elif not happened and wait == _ROOM:
+                # A clock that stands still does not show that this has passed.
                 self._make_room()
             for fd, events in happened:
                 if fd in forgotten:

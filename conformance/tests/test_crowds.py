@@ -193,16 +193,15 @@ def test_timeouts_that_end_together(new_worker: Connect, clock: Timeline) -> str
     "pause-tube.ends",
     "The pause-tube command can delay any new job being reserved for a given time.",
 )
-def test_pauses_that_end_together(client: Connection, new_tube: NewTube, clock: Timeline) -> None:
-    tubes = [new_tube() for _ in range(TUBES)]
-    client.go_to(*(f"watch {tube}" for tube in tubes))
-    jobs = []
-    for tube in tubes:
-        client.use(tube)
+def test_pauses_that_end_together(client: Connection, new_tube: NewTube, clock: Timeline) -> str:
+    jobs, budget = [], Budget(SECONDS)
+    for _ in budget.turns(TUBES):
+        tube = new_tube()
+        client.go_to(f"watch {tube}", f"use {tube}")
         jobs.append(client.put(b"a", ttr=LONG))
-    for tube in tubes:
         client.pause(2, tube)
     clock.advance(1)
     client.finds_no_job()
     clock.advance(1)
-    assert _reserved_jobs(client, TUBES) == sorted(jobs)
+    assert _reserved_jobs(client, len(jobs)) == sorted(jobs)
+    return budget.reached(TUBES, "tubes")

@@ -290,3 +290,25 @@ def test_it_waits_no_longer_where_its_clock_goes_back(monkeypatch: pytest.Monkey
     with contextlib.closing(running):
         running.stop()
         running.run()
+
+
+def test_where_there_is_no_room_it_does_not_look_again_with_each_timer() -> None:
+    running, waits, tries = loop.Loop(), iter([0.001] * 20), []
+    ours, theirs = socket.socketpair()
+
+    def has_no_room(_: int) -> None:
+        tries.append(time.monotonic())
+        running.again_with_room(ours.fileno())
+
+    def before_wait() -> float:
+        seconds = next(waits, None)
+        if seconds is None:
+            running.stop()
+        return seconds or 0.0
+
+    with contextlib.closing(running), ours, theirs:
+        running.watch(ours.fileno(), has_no_room)
+        running.before_wait = before_wait
+        theirs.send(b"a")
+        running.run()
+    assert len(tries) < 5
