@@ -156,6 +156,9 @@ def short_of_memory(
         )
     yield shortage
     resources.lift()
+    if not client.stopped:
+        # That there is memory again, a server may notice only when something happens.
+        client.raw(client.ping).any_reply()
 
 
 def let_calls_succeed(resources: Resources) -> None:
