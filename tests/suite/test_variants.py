@@ -30,8 +30,7 @@ def test_a_variant_that_conforms_to_an_old_profile_passes(old: tuple[str, Varian
     assert judge(variant, PROFILES[profile]).broken == []
 
 
-@pytest.mark.campaign
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", sample(QUICK, 27))
 def test_a_variant_that_conforms_passes(name: str) -> None:
     variant = VARIANTS[name]
     judgement = judge(variant)

@@ -136,10 +136,14 @@ class _KeepsMemory(Model):
 
 
 class _Preloaded(Model):
-    """It begins with jobs of its own, in tubes of their own."""
+    """It begins with jobs of its own, in tubes of their own, unless it has those of a binlog."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        if not self.binlog:
+            self._begin()
+
+    def _begin(self) -> None:
         for number in range(3):
             self._begin_with(f"leftover-{number}")
         self._make_buried(self._begin_with("leftover-0", put=False))
@@ -170,8 +174,8 @@ class _TellsUuid(Model):
 class _PreloadedDefault(_Preloaded):
     """It begins with jobs of its own, one of them in default."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def _begin(self) -> None:
+        super()._begin()
         self._begin_with("default")
 
 
