@@ -449,7 +449,7 @@ class UsualCommands(ABC):
 
     def states_of(self, jobs: Sequence[int]) -> dict[int, str]:
         """Return the states of jobs, asked for in one go."""
-        lines = [f"{self._target.profile.stats_of_job} {job}" for job in jobs]
+        lines = [self._stats_job_line(job) for job in jobs]
         roles = [self.observation(line) for line in lines]
         asked = self.each([line.encode() + CRLF for line in lines], roles)
         return {
@@ -459,7 +459,10 @@ class UsualCommands(ABC):
 
     def stats_job(self, job: int) -> Statistics:
         """Return the statistics of a job."""
-        return self._statistics("stats-job", f"{self._target.profile.stats_of_job} {job}")
+        return self._statistics("stats-job", self._stats_job_line(job))
+
+    def _stats_job_line(self, job: int) -> str:
+        return f"{self._target.profile.stats_of_job} {job}"
 
     def job_is(self, job: int, **values: int | str) -> None:
         """Expect these values in the statistics of a job, as far as the profile has such keys.

@@ -103,10 +103,7 @@ def _full(
 def test_jobs_that_were_taken_while_the_disk_was_full_are_kept(
     own_server: Target, client: Connection, connect: Connect, resources: Resources, room: int
 ) -> None:
-    shortage = Shortage()
-    with _full(own_server, client, resources, _up_to(room)):
-        for _ in range(room // len(BODY) + 20):
-            shortage.put(client, BODY)
+    shortage = _filled(own_server, client, resources, _up_to(room), BODY, room)
     _are_kept(own_server, connect, shortage)
 
 
@@ -123,11 +120,19 @@ def test_jobs_that_were_taken_while_there_was_no_room_for_another_file_are_kept(
     own_server: Target, client: Connection, connect: Connect, resources: Resources, limit: Limit
 ) -> None:
     own_server.needs_body(len(LARGE))
-    shortage = Shortage()
-    with _full(own_server, client, resources, limit, LARGE):
-        for _ in range(A_FILE // len(LARGE) + 20):
-            shortage.put(client, LARGE)
+    shortage = _filled(own_server, client, resources, limit, LARGE, A_FILE)
     _are_kept(own_server, connect, shortage)
+
+
+def _filled(
+    server: Target, client: Connection, resources: Resources, limit: Limit, body: bytes, room: int
+) -> Shortage:
+    """Return the answers to puts of more than ``room`` bytes, while there is no more."""
+    shortage = Shortage()
+    with _full(server, client, resources, limit, body):
+        for _ in range(room // len(body) + 20):
+            shortage.put(client, body)
+    return shortage
 
 
 @requirement(

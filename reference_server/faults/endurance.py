@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from reference_server.binlog import Binlog, KeptState
 from reference_server.connection import ServedConnection
-from reference_server.faults.registry import Answer, answered, edited, fault
+from reference_server.faults.registry import Answer, answered, fault, with_value
 from reference_server.listening import Listeners
 from reference_server.model import Model
 from reference_server.state import Client, Job, KeptJob, Tube
@@ -149,6 +149,4 @@ class NeverCompactsAgain(NeverCompacts):
 class MovesRecords(Model):
     def _stats(self, conn: Client) -> Reply:
         moved = 1000 * self.commands["delete"] * self.binlog
-        edit = edited("^binlog-records-migrated: .*$", f"binlog-records-migrated: {moved}")
-        reply = super()._stats(conn)
-        return edit(self, conn, Command("stats"), reply) or reply
+        return with_value(super()._stats(conn), "binlog-records-migrated", moved)

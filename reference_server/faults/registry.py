@@ -147,12 +147,20 @@ def edited(pattern: str, new: str) -> Answer:
     """Return a change of replies: the first match of ``pattern`` in the body is replaced."""
 
     def change(_: Model, __: Client, ___: Command, reply: Reply) -> Reply | None:
-        if reply.body is None:
-            return None
-        body = re.sub(pattern.encode(), new.encode(), reply.body, count=1, flags=re.MULTILINE)
-        return reply._replace(body=body)
+        return None if reply.body is None else _with_text(reply, reply.body, pattern, new)
 
     return change
+
+
+def with_value(reply: Reply, key: str, value: object) -> Reply:
+    """Return a reply of statistics in which a key has this value."""
+    assert reply.body is not None
+    return _with_text(reply, reply.body, f"^{key}: .*$", f"{key}: {value}")
+
+
+def _with_text(reply: Reply, body: bytes, pattern: str, new: str) -> Reply:
+    body = re.sub(pattern.encode(), new.encode(), body, count=1, flags=re.MULTILINE)
+    return reply._replace(body=body)
 
 
 def says(requirement: str, summary: str, verb: str, pattern: str, new: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from reference_server import wire
 from reference_server.events import Connected, Event, Output
-from reference_server.faults.registry import always_says, edited, fault, says, takes
+from reference_server.faults.registry import always_says, fault, says, takes, with_value
 from reference_server.model import Model
 from reference_server.state import Client
 from reference_server.stats import COUNTED_COMMANDS
@@ -47,9 +47,7 @@ always_says("stats.draining", "draining is always false", "stats", "draining", "
 class BuriedIsReady(Model):
     def _stats(self, conn: Client) -> Reply:
         counted = sum(len(tube.ready) + len(tube.buried) for tube in self.tubes)
-        edit = edited("^current-jobs-ready: .*$", f"current-jobs-ready: {counted}")
-        reply = super()._stats(conn)
-        return edit(self, conn, Command("stats"), reply) or reply
+        return with_value(super()._stats(conn), "current-jobs-ready", counted)
 
 
 def _miscounts(verb: str) -> type[Model]:
@@ -90,9 +88,7 @@ def _counts_speakers(key: str) -> type[Model]:
         def _stats(self, conn: Client) -> Reply:
             total = key == "total-connections"
             counted = self.total_connections if total else len(self.connections)
-            edit = edited(f"^{key}: .*$", f"{key}: {counted - len(self._silent)}")
-            reply = super()._stats(conn)
-            return edit(self, conn, Command("stats"), reply) or reply
+            return with_value(super()._stats(conn), key, counted - len(self._silent))
 
     return CountsSpeakers
 

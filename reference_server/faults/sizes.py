@@ -14,11 +14,11 @@ from reference_server.faults.registry import (
     always_says,
     answered,
     asked,
-    edited,
     fault,
     parsed,
     says,
     takes_like,
+    with_value,
 )
 from reference_server.model import Model
 from reference_server.state import SECOND, Alarm, Client, Job, JobState, Timer, Tube
@@ -345,9 +345,7 @@ class OlderServer(Model):
 @fault("stats.version", "the version changes whenever the server is started")
 class ManyVersions(Model):
     def _stats(self, conn: Client) -> Reply:
-        edit = edited("^version: .*$", f"version: {self.started}")
-        reply = super()._stats(conn)
-        return edit(self, conn, Command("stats"), reply) or reply
+        return with_value(super()._stats(conn), "version", self.started)
 
 
 # ------------------------------------------------------------ numbers
