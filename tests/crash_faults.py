@@ -45,7 +45,7 @@ def broken(
         kept = RecordingFiles.of(Path(folder), scene.name)
         record(command, scene, NEWEST, USUAL, loss, kept)
         recording = read(kept, scene, NEWEST, loss)
-        question = Question(command, NEWEST, USUAL, tuple(recording.ids.values()), TUBES)
+        question = Question(command, NEWEST, USUAL, tuple(recording.transcript.ids.values()), TUBES)
         outcome = DurabilityCampaign(backend, kept.inventories, lambda *_: None).run(
             question, recording, states
         )

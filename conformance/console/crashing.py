@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -151,7 +152,7 @@ class Crashing:
         """Try all crashes in a scene."""
         name = recording.scene.name
         campaign = self._campaign(backend, name)
-        outcome = campaign.run(self._question(recording.ids.values()), recording, limit)
+        outcome = campaign.run(self._question(recording.transcript.ids.values()), recording, limit)
         self._cases += outcome.cases
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in outcome.states.items())
         if recording.scene.points:
@@ -181,7 +182,7 @@ class Crashing:
         """Start the server on the files after a scene, and return them; raises NotTestable."""
         assert older.command is not None
         name, folder = f"{OLDER}, {scene.name}", self._folder / "older" / scene.name
-        left = LeftFiles.kept(folder) if self._resume else None
+        left = LeftFiles.kept(folder, scene) if self._resume else None
         if left is None:
             left = left_by(older.command, scene, profile, self._limits)
             left.keep(folder)
@@ -190,7 +191,8 @@ class Crashing:
         before, after = upgraded(question, self._question(ids), left.files)
         kind, where = CrashKind.UPGRADE, place(CrashKind.UPGRADE, 0)
         for one in changed(before, after):
-            self._cases.append(CrashCase(one, kind, where, OLDER, list, state, left.files, name))
+            talk = partial(left.transcript.whole, one.job)
+            self._cases.append(CrashCase(one, kind, where, OLDER, talk, state, left.files, name))
         said = after.ending or f"{len(after.jobs)} of {counted(len(before.jobs), 'job')}"
         self._add_part(name, UPGRADES, 1, said)
         return left
@@ -199,7 +201,7 @@ class Crashing:
         self, backend: Backend[Inventory], name: str, before: LeftFiles, limit: int
     ) -> None:
         """Start the server on files as they were left, and damaged in each way."""
-        files, bodies = before
+        files, bodies = before.files, before.bodies
         others = [Damage(files, "as they were left"), *other_files(files)]
         whole = {digest(damage.files): damage for damage in others}
         chosen, found = [*whole.items()], len(whole)
@@ -216,8 +218,9 @@ class Crashing:
         for number, (state, damage) in enumerate(chosen):
             where = place(CrashKind.DAMAGE, number)
             for one in wrong(inventories[state], bodies, damage.is_cut):
+                talk = partial(before.transcript.whole, one.job)
                 case = CrashCase(
-                    one, CrashKind.DAMAGE, where, damage.words, list, state, damage.files, name
+                    one, CrashKind.DAMAGE, where, damage.words, talk, state, damage.files, name
                 )
                 self._cases.append(case)
         ended = sum(
@@ -296,4 +299,4 @@ def _left(recording: SceneRecording) -> LeftFiles:
     disk = Disk()
     for _, operation in recording.operations:
         disk.apply(operation)
-    return LeftFiles.of(disk.files(), ((one.id, one.step) for one in recording.spoken))
+    return LeftFiles(disk.files(), recording.transcript)

@@ -182,10 +182,11 @@ def _cases(
     recording: SceneRecording, name: str, state: DiskState, inventory: Inventory
 ) -> Iterator[CrashCase]:
     """Yield the differences of an inventory, for each crash that leads there."""
+    transcript = recording.transcript
     for crash, least, most in state.crashes:
         moments = recording.story.moments[least : most + 1]
-        for difference in differences(inventory, moments, recording.ids, recording.slowest):
-            talk = partial(recording.talk, most, difference.job)
+        for difference in differences(inventory, moments, transcript.ids, recording.slowest):
+            talk = partial(transcript.until, most, difference.job)
             disk = f"{crash.kind}: {crash.words}"
             where = place(CrashKind(crash.kind), crash.at)
             yield CrashCase(

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from conformance.durability.crashes import Crash, CrashKind, safe
 from conformance.durability.expected_jobs import ExpectedJobs
 from conformance.durability.operations import Idle, Operation, SendBytes, Timed, Write
+from conformance.durability.scene_transcript import SceneTranscript, Spoken
 from conformance.durability.scenes import CrashScene, Pause, Say
 from conformance.durability.strace import Reader, arguments
 from conformance.target.address import connect
@@ -26,33 +27,16 @@ from conformance.target.limits import Limits
 from conformance.target.transport import Transport
 from conformance.verdict import NotTestable
 from reference_server.profiles import Profile
-from reference_server.wire import ProtocolError, Reply, ReplyReader, escape
-from reports.words import counted
+from reference_server.wire import ProtocolError, Reply, ReplyReader
 
 SLACK = 1.0
 """Seconds by which a server may be later to sync than it says, as the machine may be busy."""
 _LOOK = 0.1
 """Seconds after which it is looked again whether a pause has been long enough."""
-FOLD = 120
-"""Characters of a message that a reader is shown."""
 NEVER = math.inf
 """The seconds that lost power may cost where nothing is ever synced."""
 _SYNCS = (1, 12)
 """The first version of beanstalkd that syncs by default, every 50 milliseconds."""
-
-
-class Spoken(NamedTuple):
-    """A command that was answered; ``said``: bytes of all replies up to this one.
-
-    ``time`` and ``took``: when it was said, and the seconds until it was answered.
-    """
-
-    step: Say
-    id: int
-    said: int
-    time: float
-    took: float
-    reply: str
 
 
 @dataclass(frozen=True)
@@ -60,45 +44,20 @@ class SceneRecording:
     """A scene as it went; ``story`` is its model, ``loss`` the seconds that lost power may cost."""
 
     scene: CrashScene
-    spoken: list[Spoken]
+    transcript: SceneTranscript
     operations: list[Timed]
     mapped: frozenset[str]
     story: ExpectedJobs
     loss: float
 
     @cached_property
-    def ids(self) -> dict[str, int]:
-        """The ids that the server has given to jobs."""
-        return {one.step.job: one.id for one in self.spoken if one.step.job}
-
-    def talk(self, count: int, job: str) -> list[str]:
-        """Return the first commands and their replies; of many, those about a job, and the last."""
-        lines: list[str] = []
-        skipped = 0
-        for number, one in enumerate(self.spoken[:count]):
-            if job and number + 1 < count and not self._is_about(one, job):
-                skipped += 1
-                continue
-            if skipped:
-                lines.append(f"… {counted(skipped, 'command')} …")
-                skipped = 0
-            lines.append(f"{one.step.client} > {_folded(escape(one.step.encoded(self.ids)))}")
-            if number + 1 < count:
-                lines.append(f"{one.step.client} < {_folded(one.reply)}")
-        return lines
-
-    def _is_about(self, one: Spoken, job: str) -> bool:
-        prefix = f"RESERVED {self.ids[job]} " if job in self.ids else one.reply
-        return one.step.job == job or f"{{{job}}}" in one.step.line or one.reply.startswith(prefix)
-
-    @cached_property
     def answered(self) -> list[int]:
         """The number of operations that had ended when each command was answered."""
         said, at, found = 0, 0, []
-        for one in self.spoken:
+        for one in self.transcript.spoken:
             while said < one.said:
                 if at == len(self.operations):
-                    if one is not self.spoken[-1]:
+                    if one is not self.transcript.spoken[-1]:
                         raise NotTestable("strace does not show how it sends its replies")
                     # It was ended before strace could tell; so nothing is said about it.
                     at += 1
@@ -112,7 +71,7 @@ class SceneRecording:
     @property
     def slowest(self) -> float:
         """Return the seconds by which the server may have been later than the model."""
-        return max(one.took for one in self.spoken)
+        return max(one.took for one in self.transcript.spoken)
 
     @cached_property
     def _safe(self) -> list[int]:
@@ -121,7 +80,7 @@ class SceneRecording:
     def bounds(self, crash: Crash) -> tuple[int, int]:
         """Return how many commands must have had their effect, and how many may have."""
         known = bisect_right(self.answered, crash.at)
-        most = min(known + 1, len(self.spoken))
+        most = min(known + 1, len(self.transcript.spoken))
         if crash.kind is CrashKind.KILLED or self.loss == 0:
             return known, most
         kept = bisect_right(self.answered, self._safe[crash.at])
@@ -130,10 +89,6 @@ class SceneRecording:
             times = [self.operations[at - 1].time for at in self.answered[:known]]
             kept = max(kept, bisect_right(times, until))
         return kept, most
-
-
-def _folded(text: str) -> str:
-    return text if len(text) <= FOLD else f"{text[: FOLD - 40]} … {text[-30:]}"
 
 
 class RecordingFiles(NamedTuple):
@@ -168,8 +123,12 @@ def record(
         with launched as server:
             played = play(server, scene, profile, limits, loss)
         place = server.where
-    talk = played._asdict()
-    talk |= {"folder": folder, "place": place if isinstance(place, str) else list(place)}
+    talk = {
+        "spoken": played.transcript.as_json(),
+        "idle": played.idle,
+        "folder": folder,
+        "place": place if isinstance(place, str) else list(place),
+    }
     kept.talk.write_text(json.dumps(talk), encoding="utf-8")
 
 
@@ -184,9 +143,9 @@ def _pause(server: Launched, seconds: float) -> float:
 
 
 class Played(NamedTuple):
-    """The commands of a scene as they were said, see :class:`Spoken`, and when it was quiet."""
+    """A scene as it was played, and the times at which all clients had been quiet for long."""
 
-    spoken: list[tuple[int, int, float, float, str]]
+    transcript: SceneTranscript
     idle: list[float]
 
 
@@ -200,7 +159,7 @@ def play(
 ) -> Played:
     """Play a scene; raise NotTestable if it goes wrong before any crash."""
     ids: dict[str, int] = {}
-    spoken: list[tuple[int, int, float, float, str]] = []
+    spoken: list[Spoken] = []
     idle: list[float] = []
     clients: dict[str, Transport] = {}
     # It is built again when the recording is read.
@@ -219,10 +178,10 @@ def play(
         if reply.word == "INSERTED" and step.job:
             ids[step.job] = int(reply.args[0])
         _compare(step, reply, due, ids, story)
-        spoken.append((ids.get(step.job, 0), said, begun, took, str(reply)))
+        spoken.append(Spoken(step, ids.get(step.job, 0), said, begun, took, str(reply)))
     for client in clients.values():
         client.close()
-    return Played(spoken, idle)
+    return Played(SceneTranscript(spoken), idle)
 
 
 def _ask(client: Transport, request: bytes, profile: Profile, limit: float) -> tuple[Reply, int]:
@@ -260,12 +219,10 @@ def read(kept: RecordingFiles, scene: CrashScene, profile: Profile, loss: float)
     with kept.trace.open(encoding="ascii", errors="replace") as lines:
         operations = _coalesced([*reader.read(lines), *(Timed(t, Idle()) for t in talk["idle"])])
     story = ExpectedJobs(profile, None, scene.begin)
-    spoken = []
-    steps = (step for step in scene.steps if isinstance(step, Say))
-    for step, (id, said, begun, took, reply) in zip(steps, talk["spoken"], strict=True):
-        story.say(step, begun)
-        spoken.append(Spoken(step, id, said, begun, took, reply))
-    recording = SceneRecording(scene, spoken, operations, frozenset(reader.mapped), story, loss)
+    transcript = SceneTranscript.of_json(scene, talk["spoken"])
+    for one in transcript.spoken:
+        story.say(one.step, one.time)
+    recording = SceneRecording(scene, transcript, operations, frozenset(reader.mapped), story, loss)
     if not any(isinstance(one.operation, Write) for one in operations):
         raise NotTestable("strace does not show that it writes any file in {binlog}")
     assert recording.answered

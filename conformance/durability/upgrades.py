@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,8 @@ from conformance.durability.disk import Files, read_in, write_out
 from conformance.durability.inspection import Inventory, Question, inspect, shown
 from conformance.durability.judging import LATE, LEFT, JobDifference, other_delay
 from conformance.durability.recording import play
-from conformance.durability.scenes import CrashScene, Say
+from conformance.durability.scene_transcript import SceneTranscript
+from conformance.durability.scenes import CrashScene
 from conformance.target.launch import DidNotStart, Launched
 from conformance.target.limits import Limits
 from conformance.verdict import NotTestable
@@ -22,35 +23,37 @@ from reference_server.profiles import Profile
 UPGRADE = "durability.upgrade"
 _KEPT = ("body", "tube", "state", "pri", "ttr", "delay")
 """The fields of a job that are the same in both versions."""
-_FILES, _BODIES = "files", "bodies.json"
+_FILES, _TRANSCRIPT = "files", "transcript.json"
 
 
 class LeftFiles(NamedTuple):
-    """The files of a server that was ended, and the bodies of all jobs that it was given."""
+    """The files of a server that was ended, and what it was asked before."""
 
     files: Files
-    bodies: dict[int, str]
+    transcript: SceneTranscript
+
+    @property
+    def bodies(self) -> dict[int, str]:
+        """The bodies of all jobs that it was given, by ids."""
+        return {
+            one.id: shown(one.step.body or b"") for one in self.transcript.spoken if one.step.job
+        }
 
     @classmethod
-    def of(cls, files: Files, said: Iterable[tuple[int, Say]]) -> LeftFiles:
-        """Return the files after these commands, each with the id of the job that it has put."""
-        return cls(files, {id: shown(step.body or b"") for id, step in said if step.job})
-
-    @classmethod
-    def kept(cls, folder: Path) -> LeftFiles | None:
-        """Return those that were kept in a folder, if there are any."""
-        bodies_file = folder / _BODIES
-        if not bodies_file.exists():
+    def kept(cls, folder: Path, scene: CrashScene) -> LeftFiles | None:
+        """Return those that were kept in a folder after a scene, if there are any."""
+        if not (file := folder / _TRANSCRIPT).exists():
             return None
-        bodies = {int(id): body for id, body in json.loads(bodies_file.read_text("utf-8")).items()}
-        return cls(read_in(folder / _FILES), bodies)
+        transcript = SceneTranscript.of_json(scene, json.loads(file.read_text("utf-8")))
+        return cls(read_in(folder / _FILES), transcript)
 
     def keep(self, folder: Path) -> None:
         """Keep them in a folder, in place of what is there."""
         shutil.rmtree(folder, ignore_errors=True)
         (folder / _FILES).mkdir(parents=True)
         write_out(self.files, folder / _FILES)
-        (folder / _BODIES).write_text(json.dumps(self.bodies), encoding="utf-8")
+        text = json.dumps(self.transcript.as_json())
+        (folder / _TRANSCRIPT).write_text(text, encoding="utf-8")
 
 
 def left_by(command: str, scene: CrashScene, profile: Profile, limits: Limits) -> LeftFiles:
@@ -62,11 +65,7 @@ def left_by(command: str, scene: CrashScene, profile: Profile, limits: Limits) -
             raise NotTestable(f"it {error.how}: {error.said}") from error
         with launched as server:
             played = play(server, scene, profile, limits, 0.0)
-        files = read_in(Path(folder))
-    steps = (step for step in scene.steps if isinstance(step, Say))
-    return LeftFiles.of(
-        files, ((id, step) for (id, *_), step in zip(played.spoken, steps, strict=True))
-    )
+        return LeftFiles(read_in(Path(folder)), played.transcript)
 
 
 def upgraded(older: Question, newer: Question, files: Files) -> tuple[Inventory, Inventory]:

@@ -100,10 +100,10 @@ def test_beanstalkd_keeps_its_jobs_when_it_is_killed_under_load() -> None:
 
 @needs_beanstalkd
 def test_files_of_an_older_version_are_those_that_it_has_left() -> None:
-    files, bodies = left_by(COMMAND, scenes(NEWEST, 100)[0], NEWEST, USUAL)
-    assert b"first" in files["binlog.1"].bytes()
-    assert bodies[1] == "first"
-    assert len(bodies) == 11
+    left = left_by(COMMAND, scenes(NEWEST, 100)[0], NEWEST, USUAL)
+    assert b"first" in left.files["binlog.1"].bytes()
+    assert left.bodies[1] == "first"
+    assert len(left.bodies) == 11
 
 
 def test_an_older_version_that_does_not_start_leaves_nothing() -> None:

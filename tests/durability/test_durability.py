@@ -28,11 +28,11 @@ from conformance.durability.recording import (
     NEVER,
     RecordingFiles,
     SceneRecording,
-    Spoken,
     record,
     usual_loss,
 )
 from conformance.durability.recording import read as read_recording
+from conformance.durability.scene_transcript import SceneTranscript, Spoken
 from conformance.durability.scenes import TUBES, CrashScene, Say, put, scenes
 from conformance.target.limits import USUAL
 from conformance.usage import USAGE
@@ -184,7 +184,7 @@ def recorded(loss: float, *operations: Operation) -> SceneRecording:
     scene = CrashScene("one", (step,))
     return SceneRecording(
         scene,
-        [Spoken(step, 1, 2, 0.0, 0.0, "")],
+        SceneTranscript([Spoken(step, 1, 2, 0.0, 0.0, "")]),
         timed(*operations),
         frozenset(),
         story(step),
@@ -262,9 +262,10 @@ def test_a_recording_without_its_replies_is_not_judged() -> None:
     crash = Crash(CrashKind.KILLED, 3, {}, "")
     recording = recorded(0.0, *ANSWERED[:3])
     assert recording.bounds(crash) == (0, 1)  # The last one may just not have been expected.
-    spoken = [recording.spoken[0], recording.spoken[0]._replace(said=4)]
+    (first,) = recording.transcript.spoken
+    longer = SceneTranscript([first, first._replace(said=4)])
     with pytest.raises(NotTestable, match="how it sends its replies"):
-        replace(recording, spoken=spoken).bounds(crash)
+        replace(recording, transcript=longer).bounds(crash)
 
 
 def test_a_cause_is_told_once_with_its_simplest_crash() -> None:
@@ -344,12 +345,13 @@ def test_beanstalkd_forgets_the_priority_that_release_has_set(tmp_path: Path) ->
     record(command, scene, NEWEST, USUAL, 0.0, kept)
     recording = read_recording(kept, scene, NEWEST, 0.0)
     *_, last = (c for c in crashes(recording.operations, power=True) if c.kind is CrashKind.KILLED)
-    question = Question(command, NEWEST, USUAL, tuple(recording.ids.values()), TUBES)
+    question = Question(command, NEWEST, USUAL, tuple(recording.transcript.ids.values()), TUBES)
     least, most = recording.bounds(last)
-    assert least == most == len(recording.spoken)
+    assert least == most == len(recording.transcript.spoken)
     moments = recording.story.moments[least : most + 1]
     found = {
-        d.requirement for d in differences(inspect(question, last.files), moments, recording.ids)
+        d.requirement
+        for d in differences(inspect(question, last.files), moments, recording.transcript.ids)
     }
     assert {"persistence.release-priority", "persistence.buries"} <= found
     assert "persistence.put" not in found

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conformance.__main__ import main
+from conformance.console import crashing
 from conformance.durability.inspection import Inventory
+from conformance.durability.scenes import scenes
 from conformance.durability.upgrades import changed
+from tests.crash_faults import COMMAND
+from tests.servers import needs_strace
 
 JOB = {"id": "1", "body": "a", "tube": "t", "state": "buried", "pri": "5", "delay": "0"}
 LATE = {**JOB, "id": "2", "state": "delayed", "delay": "90", "time-left": "80"}
@@ -46,3 +53,19 @@ def test_what_an_upgrade_changes(changes: dict[str, Any], cause: str) -> None:
 def test_a_field_that_the_older_version_does_not_show_is_not_compared() -> None:
     older = replace(OLDER, jobs={1: {key: JOB[key] for key in ("body", "state")}, 2: LATE})
     assert [*changed(older, NEWER)] == []
+
+
+@needs_strace
+def test_a_lost_job_is_shown_with_the_commands_about_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crashing, "scenes", lambda *asked: scenes(*asked)[:1])
+    newer = f"{COMMAND} --fault a-job-that-an-older-version-has-kept-is-lost"
+    words = ["durability", "--launch", newer, "--older", COMMAND, "--folder", str(tmp_path)]
+    main([*words, "--states=1", "--kills=0", "--damages=0"])
+    said = capsys.readouterr().out
+    (finding,) = re.findall(r"deviation: durability.upgrade: .*\n((?:  .*\n)+)", said)
+    first, *_, files = finding.splitlines()
+    assert re.fullmatch(r"  … \d+ commands? …|  A > put .*", first)
+    assert "  A < INSERTED " in finding
+    assert files.startswith("  the files: ")
