@@ -191,7 +191,7 @@ class Crashing:
         before, after = upgraded(question, self._question(ids), left.files)
         kind, where = CrashKind.UPGRADE, place(CrashKind.UPGRADE, 0)
         for one in changed(before, after):
-            talk = partial(left.transcript.whole, one.job)
+            talk = partial(left.transcript.about, one.ids)
             self._cases.append(CrashCase(one, kind, where, OLDER, talk, state, left.files, name))
         said = after.ending or f"{len(after.jobs)} of {counted(len(before.jobs), 'job')}"
         self._add_part(name, UPGRADES, 1, said)
@@ -218,7 +218,7 @@ class Crashing:
         for number, (state, damage) in enumerate(chosen):
             where = place(CrashKind.DAMAGE, number)
             for one in wrong(inventories[state], bodies, damage.is_cut):
-                talk = partial(before.transcript.whole, one.job)
+                talk = partial(before.transcript.about, one.ids)
                 case = CrashCase(
                     one, CrashKind.DAMAGE, where, damage.words, talk, state, damage.files, name
                 )

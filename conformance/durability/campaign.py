@@ -186,7 +186,7 @@ def _cases(
     for crash, least, most in state.crashes:
         moments = recording.story.moments[least : most + 1]
         for difference in differences(inventory, moments, transcript.ids, recording.slowest):
-            talk = partial(transcript.until, most, difference.job)
+            talk = partial(transcript.until, most, difference.ids)
             disk = f"{crash.kind}: {crash.words}"
             where = place(CrashKind(crash.kind), crash.at)
             yield CrashCase(

@@ -107,5 +107,5 @@ def wrong(
         elif bodies[id] != job["body"]:
             cause = f"a job with another body than it was put with{where}"
             yield JobDifference(
-                DAMAGED, cause, f"body: {bodies[id]}", f"body: {job['body']}", str(id)
+                DAMAGED, cause, f"body: {bodies[id]}", f"body: {job['body']}", str(id), (id,)
             )

@@ -22,13 +22,18 @@ LEFT = "time-left"
 
 
 class JobDifference(NamedTuple):
-    """One thing that is not as it must be; ``cause`` says in which way, whatever the job."""
+    """One thing that is not as it must be; ``cause`` says in which way, whatever the job.
+
+    ``subject``: the name or id of the job, or the tube; empty if it is about all. ``ids``: those of
+    the jobs that it is about.
+    """
 
     requirement: str
     cause: str
     expected: str
     observed: str
-    job: str = ""
+    subject: str = ""
+    ids: tuple[int, ...] = ()
 
 
 STARTS = "durability.starts"
@@ -75,7 +80,8 @@ def differences(
         return
     for name, id in ids.items():
         views = [moment.jobs.get(name) for moment in moments]
-        yield from _of_job(name, views, inventory.jobs.get(id), inventory, id, slowest)
+        for one in _of_job(name, views, inventory.jobs.get(id), inventory, id, slowest):
+            yield one._replace(ids=(id,))
     known = set(ids.values())
     for id in sorted(set(inventory.jobs) - known):
         what = f"a job with the id {id}, and the body {inventory.jobs[id]['body']}"
@@ -200,5 +206,11 @@ def _buried(
         if alike and found not in alike:
             expected = " ".join(map(str, alike[-1]))
             observed = " ".join(map(str, found))
-            cause = "buried jobs in another order"
-            yield JobDifference("durability.buried-order", cause, expected, observed, tube)
+            yield JobDifference(
+                "durability.buried-order",
+                "buried jobs in another order",
+                expected,
+                observed,
+                tube,
+                tuple(found),
+            )

@@ -10,8 +10,9 @@ import random
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from conformance.durability.crashes import CrashKind
@@ -20,6 +21,7 @@ from conformance.durability.findings import CrashCase, place
 from conformance.durability.inspection import Inventory, Question, inspect_folder, shown
 from conformance.durability.judging import differences
 from conformance.durability.load import LoadClient
+from conformance.durability.scene_transcript import SceneTranscript
 from conformance.target.address import ask, connect
 from conformance.target.launch import Launched
 from conformance.target.transport import Transport
@@ -116,7 +118,16 @@ def _cases(clients: Sequence[LoadClient], inventory: Inventory, number: int) -> 
     for difference in differences(inventory, [before, after], ids, slowest):
         words = f"kill {number + 1}, after {sum(client.known for client in clients)} commands"
         known = place(CrashKind.LOAD, number)
-        yield CrashCase(difference, CrashKind.LOAD, known, words, list, str(number), {}, "load")
+        talk = partial(_about, clients, difference.ids)
+        yield CrashCase(difference, CrashKind.LOAD, known, words, talk, str(number), {}, "load")
+
+
+def _about(clients: Sequence[LoadClient], ids: Collection[int]) -> list[str]:
+    """Return the messages about these jobs, which one client has put; none if nobody has."""
+    for client in clients:
+        if any(one.id in ids for one in client.spoken if one.step.job):
+            return SceneTranscript(client.spoken).about(ids)
+    return []
 
 
 def _together(moments: Sequence[AllJobs]) -> AllJobs:

@@ -8,6 +8,7 @@ import threading
 import time
 
 from conformance.durability.expected_jobs import AllJobs, ExpectedJobs
+from conformance.durability.scene_transcript import Spoken
 from conformance.durability.scenes import DELAY, Say, put
 from conformance.target.address import Address, connect, next_reply
 from conformance.target.limits import Limits
@@ -22,8 +23,8 @@ _HELD = 12
 class LoadClient(threading.Thread):
     """A client that says one command after the other, which the model hears, too.
 
-    ``known``: so many commands were answered; there is one more in the story if one was on its way.
-    ``refused`` says at which reply it could not go on, as it is not the one that is due.
+    ``spoken`` are its commands, of which the last one may have no reply. ``refused`` says at which
+    reply it could not go on, as it is not the one that is due.
     """
 
     def __init__(
@@ -33,10 +34,8 @@ class LoadClient(threading.Thread):
         self.tube = f"load-{number}"
         self.ids: dict[str, int] = {}
         self.story = ExpectedJobs(profile, None)
-        self.known = 0
+        self.spoken: list[Spoken] = []
         self.refused = ""
-        self.slowest = 0.0
-        """The seconds that it has waited for a reply at most."""
         self._name = f"{seed}-{number}"
         self._random = random.Random(self._name)
         self._held: list[str] = []
@@ -73,12 +72,13 @@ class LoadClient(threading.Thread):
         request = step.encoded(self.ids)
         begun = time.time()
         due = self.story.say(step, begun)
+        self.spoken.append(Spoken(step, 0, 0, begun, 0.0, ""))
         self._transport.send(request)
         reply = self._reply()
-        self.slowest = max(self.slowest, time.time() - begun)
-        self.known += 1
         if step.job and reply.word == "INSERTED":
             self.ids[step.job] = int(reply.args[0])
+        id, took = self.ids.get(step.job, 0), time.time() - begun
+        self.spoken[-1] = Spoken(step, id, 0, begun, took, str(reply))
         if reply.word != due.word or reply.body != due.body:
             self.refused = f"it answers {step.line!r} with {reply}, not {due}"
         self._follow(step, reply)
@@ -95,6 +95,16 @@ class LoadClient(threading.Thread):
     def _reply(self) -> Reply:
         end = time.monotonic() + self._reply_limit
         return next_reply(self._transport, self._reader, end)
+
+    @property
+    def known(self) -> int:
+        """The number of commands that were answered."""
+        return sum(bool(one.reply) for one in self.spoken)
+
+    @property
+    def slowest(self) -> float:
+        """The seconds that it has waited for a reply at most."""
+        return max((one.took for one in self.spoken), default=0.0)
 
     @property
     def window(self) -> tuple[AllJobs, AllJobs]:

@@ -52,8 +52,10 @@ def _tests(report: DurabilityReport) -> Iterator[format.Test]:
 
 def _failed(finding: CrashFinding, report: DurabilityReport) -> format.Test:
     case, difference = finding.case, finding.case.difference
-    job = f"{difference.job}: " if difference.job else ""
-    expected, observed = (clean(job + said) for said in (difference.expected, difference.observed))
+    subject = f"{difference.subject}: " if difference.subject else ""
+    expected, observed = (
+        clean(subject + said) for said in (difference.expected, difference.observed)
+    )
     strict = finding.level(report.profile) == "must"
     states = ", ".join(f"{count:,} {kind}" for kind, count in finding.states.items())
     return format.Test(

@@ -1,8 +1,8 @@
-"""The commands of a scene with their replies, as a reader is shown them."""
+"""The commands of a scene, or of a client at work, with their replies as a reader sees them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -17,10 +17,11 @@ _FOLD = 120
 
 
 class Spoken(NamedTuple):
-    """A command that was answered; ``said``: bytes of all replies up to this one.
+    """A command and its reply, which is empty if none has come.
 
-    ``id`` is that of the job that it has put, or 0. ``time`` and ``took``: when it was said, and
-    the seconds until it was answered.
+    ``id`` is that of the job that it has put, or 0; ``said``: bytes of all replies up to this one,
+    where they are counted. ``time`` and ``took``: when it was said, and the seconds until it was
+    answered.
     """
 
     step: Say
@@ -33,7 +34,7 @@ class Spoken(NamedTuple):
 
 @dataclass(frozen=True)
 class SceneTranscript:
-    """The commands of a scene that were answered, in order."""
+    """The commands of clients, in order."""
 
     spoken: Sequence[Spoken]
 
@@ -52,35 +53,41 @@ class SceneTranscript:
         """The ids that the server has given to jobs, by their names in the scene."""
         return {one.step.job: one.id for one in self.spoken if one.step.job}
 
-    def until(self, count: int, job: str) -> list[str]:
-        """Return the first commands and their replies, but of the last one only the command.
-
-        ``job``: show those about the job of this name only, and the last.
-        """
+    def until(self, count: int, ids: Collection[int]) -> list[str]:
+        """Return the messages about jobs up to this command, which has no reply yet."""
         *before, last = self.spoken[:count]
-        return [*self._lines(before, job), self._command(last)]
+        return SceneTranscript([*before, last._replace(reply="")]).about(ids)
 
-    def whole(self, id: str) -> list[str]:
-        """Return all commands and their replies; those about one job if a job has this id."""
-        job = next((job for job, given in self.ids.items() if str(given) == id), "")
-        return [*self._lines(self.spoken, job)]
+    def about(self, ids: Collection[int]) -> list[str]:
+        """Return the messages about the jobs with these ids, or all if there are no ids.
 
-    def _lines(self, spoken: Sequence[Spoken], job: str) -> Iterator[str]:
-        for about, several in groupby(spoken, lambda one: not job or self._is_about(one, job)):
+        A command without a reply is always there.
+        """
+        jobs = {job: id for job, id in self.ids.items() if id in ids}
+        lines = []
+        for is_shown, several in groupby(
+            self.spoken, lambda one: not (ids and one.reply) or _is_about(one, jobs)
+        ):
             commands = [*several]
-            if not about:
-                yield f"… {counted(len(commands), 'command')} …"
+            if not is_shown:
+                lines.append(f"… {counted(len(commands), 'command')} …")
                 continue
             for one in commands:
-                yield self._command(one)
-                yield f"{one.step.client} < {_folded(one.reply)}"
+                request = _folded(escape(one.step.encoded(self.ids)))
+                lines.append(f"{one.step.client} > {request}")
+                if one.reply:
+                    lines.append(f"{one.step.client} < {_folded(one.reply)}")
+        return lines
 
-    def _command(self, one: Spoken) -> str:
-        return f"{one.step.client} > {_folded(escape(one.step.encoded(self.ids)))}"
 
-    def _is_about(self, one: Spoken, job: str) -> bool:
-        prefix = f"RESERVED {self.ids[job]} " if job in self.ids else one.reply
-        return one.step.job == job or f"{{{job}}}" in one.step.line or one.reply.startswith(prefix)
+def _is_about(one: Spoken, jobs: Mapping[str, int]) -> bool:
+    """Tell whether a command names one of these jobs, or its reply gives one."""
+    return any(
+        one.step.job == job
+        or f"{{{job}}}" in one.step.line
+        or one.reply.startswith(f"RESERVED {id} ")
+        for job, id in jobs.items()
+    )
 
 
 def _folded(text: str) -> str:

@@ -94,17 +94,19 @@ def changed(older: Inventory, newer: Inventory) -> Iterator[JobDifference]:
         found = newer.jobs.get(id)
         if found is None:
             expected = f"a {job.get('state', 'broken')} job"
-            yield JobDifference(UPGRADE, "a job is lost", expected, "NOT_FOUND", str(id))
+            yield JobDifference(UPGRADE, "a job is lost", expected, "NOT_FOUND", str(id), (id,))
         else:
             # Each was asked at some time between the begin and the end of its inventory.
             slack = LATE + sum(one.ended - one.began for one in (older, newer))
-            yield from _changed_fields(str(id), job, found, newer.began - older.began, slack)
+            for one in _changed_fields(str(id), job, found, newer.began - older.began, slack):
+                yield one._replace(ids=(id,))
     for id in sorted(newer.jobs.keys() - older.jobs.keys()):
         yield JobDifference(UPGRADE, "a job was not there", "NOT_FOUND", "a job", str(id))
     for tube, jobs in older.buried.items():
         if (order := newer.buried.get(tube, [])) != jobs and sorted(order) == sorted(jobs):
             expected, observed = (" ".join(map(str, ids)) for ids in (jobs, order))
-            yield JobDifference(UPGRADE, "buried jobs in another order", expected, observed, tube)
+            cause = "buried jobs in another order"
+            yield JobDifference(UPGRADE, cause, expected, observed, tube, tuple(jobs))
 
 
 def _changed_fields(

@@ -26,6 +26,7 @@ from conformance.verdict import NotTestable
 from reference_server.profiles import NEWEST
 from reports.results import read_results
 from reports.verdicts import Verdict
+from tests import crash_faults
 from tests.servers import BEANSTALKD, needs_beanstalkd, needs_strace
 
 COMMAND = f"{BEANSTALKD} -l {{host}} -p {{port}} -b {{binlog}} -s 4096 -f 0"
@@ -96,6 +97,16 @@ def test_beanstalkd_keeps_its_jobs_when_it_is_killed_under_load() -> None:
         "durability.whole-jobs",
     }
     assert causes <= known
+
+
+def test_a_kill_under_load_shows_the_commands_about_the_job() -> None:
+    command = f"{crash_faults.COMMAND} -f 0 --fault buried-jobs-come-back-ready"
+    done = kills(replace(QUESTION, command=command), 3, lambda _: None)
+    (case, *_) = (one for one in done.cases if one.difference.requirement == "persistence.bury")
+    (job,) = case.difference.ids
+    talk = case.talk()
+    assert f"A < INSERTED {job}\\r\\n" in talk
+    assert any(line.startswith(f"A > bury {job} ") for line in talk)
 
 
 @needs_beanstalkd

@@ -268,6 +268,23 @@ def test_a_recording_without_its_replies_is_not_judged() -> None:
         replace(recording, transcript=longer).bounds(crash)
 
 
+def test_a_transcript_shows_the_messages_about_some_jobs() -> None:
+    steps = put("a"), put("b"), Say("reserve-with-timeout 0"), Say("bury {a} 1"), Say("kick 1")
+    ids, replies = (1, 2, 0, 0, 0), ("INSERTED 1", "INSERTED 2", "RESERVED 1 1", "BURIED", "KICKED")
+    spoken = [
+        Spoken(*one[:2], 0, 0.0, 0.0, one[2]) for one in zip(steps, ids, replies, strict=True)
+    ]
+    transcript = SceneTranscript(spoken)
+    about_first = [
+        *(r"A > put 0 0 100000 1\r\nx\r\n", "A < INSERTED 1", "… 1 command …"),
+        *(r"A > reserve-with-timeout 0\r\n", "A < RESERVED 1 1"),
+        *(r"A > bury 1 1\r\n", "A < BURIED"),
+    ]
+    assert transcript.about([1]) == [*about_first, "… 1 command …"]
+    assert transcript.until(5, [1]) == [*about_first, r"A > kick 1\r\n"]
+    assert len(transcript.about([])) == 10
+
+
 def test_a_cause_is_told_once_with_its_simplest_crash() -> None:
     difference = JobDifference("persistence.put", "lost", "a", "b")
 
