@@ -121,8 +121,6 @@ class Deviation(AssertionError):
         """The requirement that is broken, by slug; empty if it is the one under test."""
         self.suspects: tuple[str, ...] = ()
         """The requirements that may explain it better than the owner, by slug: see ``Blame``."""
-        self.surveyed: Transcript | None = None
-        """The messages of the survey that show it, if no test has."""
         self.whole: tuple[Transcript, int] | None = None
         """All messages of concurrent clients, if the transcript shows only some; and ``marked``."""
         self.client = ""

@@ -101,7 +101,7 @@ class Connection(UsualCommands):
     def raw(self, data: bytes, replies: int = 1, role: Role = UNDER_TEST) -> Exchange:
         """Send bytes as they are; return the exchange of the first of ``replies`` replies.
 
-        Raises Deviation if the survey has shown that the target cannot be sent this command.
+        Raises Unusable if the survey has shown that the target cannot be sent this command.
         """
         self.needs_usable(data)
         self._timeline.before_sending()

@@ -17,7 +17,7 @@ from conformance.target.footprint import FOOTPRINT
 from conformance.target.resources import Resources
 from conformance.target.starvation import Starvation
 from conformance.target.target import Target
-from conformance.target.traits import TUBE_COMMANDS
+from conformance.target.traits import TUBE_COMMANDS, Unusable
 from conformance.transcript import RESTARTS, Transcript, letters
 from conformance.usual_answers import IN_STEP
 from conformance.verdict import (
@@ -169,17 +169,16 @@ class Scenario:
         if not profile.has_tubes:
             raise NotApplicable(f"profile {profile.name} has no tubes")
         for command in TUBE_COMMANDS:
-            if deviation := traits.blocks(command):
-                raise deviation
+            traits.needs(command)
 
     def connect(self) -> Connection:
         """Return a new connection on which nothing has been sent.
 
-        Raises Deviation if it is not the only one, and the target serves one client at a time.
+        Raises Unusable if it is not the only one, and the target serves one client at a time.
         """
         alone = self.target.traits.one_client
         if alone is not None and not all(one.stopped for one in self._connections):
-            raise alone.deviation(IN_STEP)
+            raise Unusable(alone, IN_STEP)
         try:
             transport = self.target.connect()
         except OSError as error:

@@ -77,7 +77,7 @@ class UsualCommands(ABC):
             raise kind(f"profile {profile.name} has no {verb}")
 
     def needs_usable(self, data: bytes) -> None:
-        """Raise Deviation if the survey has shown that one of these commands does not work.
+        """Raise Unusable if the survey has shown that one of these commands does not work.
 
         Malformed or not: what such a command gets for an answer has that cause first of all.
         """
@@ -87,8 +87,7 @@ class UsualCommands(ABC):
         reader = Lines(traits.profile)
         reader.read(data)
         for line in filter(None, reader.lines):
-            if deviation := traits.blocks(line.partition(b" ")[0].decode("latin-1")):
-                raise deviation
+            traits.needs(line.partition(b" ")[0].decode("latin-1"))
 
     @abstractmethod
     def send(self, line: str | bytes, role: Role = UNDER_TEST) -> Exchange:

@@ -18,6 +18,7 @@ from conformance.target.command_rate import COMMAND_RATE
 from conformance.target.launch import DidNotStart, LaunchError
 from conformance.target.sanitizers import SanitizerReport
 from conformance.target.target import Target
+from conformance.target.traits import Failure, Unusable
 from conformance.transcript import TARGET_CLOSES, Transcript
 from conformance.usual_answers import COMES_BACK, IN_STEP, usual_answer
 from conformance.verdict import (
@@ -49,7 +50,8 @@ class Outcome:
     ``exhausts``: the target got less memory, descriptors or room than it needs.
     ``health``: remarks on the target that change no verdict. ``worlds``: the small worlds that
     were visited.
-    ``latencies`` and ``latenesses`` of its replies are seconds of real time.
+    ``latencies`` and ``latenesses`` of its replies are seconds of real time. ``is_surveyed``: the
+    survey has found the failure before, and nothing was sent.
     """
 
     error: BaseException | None
@@ -65,6 +67,7 @@ class Outcome:
     waited: float = 0.0
     latencies: list[float] = field(default_factory=list)
     latenesses: list[float] = field(default_factory=list)
+    is_surveyed: bool = False
 
     @property
     def is_lost_unused(self) -> bool:
@@ -81,7 +84,7 @@ class Outcome:
 def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     """Run a test function, its parts taken from a scenario, the rest from ``arguments``."""
     if (defect := target.traits.defect) is not None:
-        return _surveyed(defect.deviation(target.traits.defective), defect.said)
+        return _surveyed(defect, target.traits.defective)
     outcomes: list[Outcome] = []
     for arrival in target.limits.arrival:
         outcome = _attempt(test, arguments, target, arrival)
@@ -104,9 +107,10 @@ def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:
     return outcome
 
 
-def _surveyed(deviation: Deviation, said: str = "") -> Outcome:
+def _surveyed(failure: Failure, owner: str) -> Outcome:
     """Return the outcome of a test that needs what the survey has shown to be broken."""
-    return Outcome(deviation, deviation.surveyed or Transcript(), said=said)
+    deviation = failure.deviation(owner)
+    return Outcome(deviation, failure.transcript, said=failure.said, is_surveyed=True)
 
 
 def _attempt(
@@ -186,10 +190,10 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         }
         seen = test(**parts)
         outcome.seen = printable(seen) if isinstance(seen, str) else ""
+    except Unusable as error:
+        scenario.close()
+        return _surveyed(error.failure, error.owner)
     except Deviation as error:
-        if error.surveyed is not None:
-            scenario.close()
-            return _surveyed(error)
         outcome.error = error
     except AssertionError as error:
         outcome.error = as_deviation(error)
@@ -272,10 +276,9 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
 
 
 def _needs_all_commands(target: Target) -> None:
-    """Raise Deviation if the survey has shown that a command does not work."""
+    """Raise Unusable if the survey has shown that a command does not work."""
     for command in target.traits.unusable:
-        if deviation := target.traits.blocks(command):
-            raise deviation
+        target.traits.needs(command)
 
 
 def _excuse(scenario: Scenario, outcome: Outcome) -> None:

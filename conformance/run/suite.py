@@ -25,7 +25,7 @@ from conformance.target.cleanup import leave, may_be_left, remedy, tubes_of_runs
 from conformance.target.footprint import FOOTPRINT
 from conformance.target.target import Target
 from conformance.target.traits import Traits
-from conformance.verdict import Deviation, NotApplicable, NotOffered, NotTestable, TargetLost
+from conformance.verdict import NotApplicable, NotOffered, NotTestable, TargetLost
 from reference_server.profiles import LIST_TUBE_USED, NEWEST, Profile, profile_of_version
 from reports import results
 from reports.results import WorldRecord
@@ -277,8 +277,7 @@ class Suite:
                     return together
             return self._run(item)
 
-        if isinstance(outcome.error, Deviation) and outcome.error.surveyed is not None:
-            # Nothing was sent to the target.
+        if outcome.is_surveyed:
             return outcome
         outcome.health += remarks(outcome.reported, outcome.transcript, FOLDER)
         others = max(self._others(), int(overlapped is not None))

@@ -38,8 +38,19 @@ class Failure:
             deviation = Deviation(self.expected, self.observed, conclusive=True, step=self.step)
         deviation.marked = self.transcript.last if self.transcript.entries else None
         deviation.owner = owner
-        deviation.surveyed = self.transcript
         return deviation
+
+
+class Unusable(Exception):
+    """A test needs what the survey has shown not to work; ``owner`` is the broken requirement.
+
+    It is no Deviation: a test that looks for those would take it for one of its own.
+    """
+
+    def __init__(self, failure: Failure, owner: str) -> None:
+        super().__init__(failure.observed)
+        self.failure = failure
+        self.owner = owner
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +110,11 @@ class Traits:
             return self.latencies.get(command, 0.0)
         return max(self.latencies.values(), default=0.0)
 
-    def blocks(self, command: str) -> Deviation | None:
-        """Return the failure of whatever needs this command; None if it can be used."""
+    def needs(self, command: str) -> None:
+        """Raise Unusable if this command does not work."""
         failure = self.unusable.get(command)
-        if failure is None or not (owner := usual_answer(command, self.profile)):
-            return None
-        return failure.deviation(owner)
+        if failure is not None and (owner := usual_answer(command, self.profile)):
+            raise Unusable(failure, owner)
 
     def commands_in_words(self) -> str:
         """Return which commands do not work, by what is wrong with them; empty if all do."""

@@ -14,6 +14,7 @@ from conformance.run.aggregation import RequirementVerdict
 from conformance.run.attribution import blame_of, cause_of
 from conformance.run.next_step import next_step
 from conformance.target.builtin import BuiltIn
+from conformance.target.traits import Unusable
 from conformance.usual_answers import usual_answer
 from conformance.verdict import Deviation
 from reference_server.faults import Fault
@@ -126,9 +127,11 @@ def test_all_unknown_commands_are_one_cause() -> None:
     causes = set[str]()
     with _surveyed(_with_only(*THREE)) as server:
         for command in server.traits.unknown:
-            if deviation := server.traits.blocks(command):
-                blame = blame_of(deviation, server.traits)
-                causes.add(str(cause_of(blame, server.traits)))
+            with pytest.raises(Unusable) as unusable:
+                server.traits.needs(command)
+            deviation = unusable.value.failure.deviation(unusable.value.owner)
+            blame = blame_of(deviation, server.traits)
+            causes.add(str(cause_of(blame, server.traits)))
     assert len(causes) == 1
 
 

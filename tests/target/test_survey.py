@@ -19,6 +19,7 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.target import Remote
 from conformance.target.traits import Failure, Traits
+from conformance.tests import test_put_draining
 from conformance.transcript import Transcript
 from conformance.verdict import Deviation, OutcomeKind, Step, TargetLost
 from reference_server.engine import Engine
@@ -26,7 +27,7 @@ from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import LIST_TUBE_USED, NEWEST, PROFILES, Profile
 from reference_server.state import SECOND, Client, Tube
-from reference_server.wire import UNKNOWN_COMMAND, Malformed, Reply, Request, RequestReader
+from reference_server.wire import UNKNOWN_COMMAND, Body, Malformed, Reply, Request, RequestReader
 from tests.command_line import suite
 from tests.servers import REFERENCE_COMMAND, OneAtATime, changed_server, silent_at
 
@@ -87,10 +88,23 @@ def test_a_silent_command_blocks_what_needs_it_and_costs_no_time_again(verb: str
         outcome = run(sends, {"client": None}, target)
     assert isinstance(outcome.error, Deviation)
     # It was not sent again.
-    assert outcome.error.surveyed is outcome.transcript
+    assert outcome.is_surveyed
     assert outcome.error.owner.partition(".")[0] == verb
     # The bytes of the survey prove it.
     assert any(entry.data.startswith(verb.encode()) for entry in outcome.transcript.entries)
+
+
+class _AnswersNoPut(Model):
+    def _end_put(self, conn: Client, body: Body) -> None:
+        pass
+
+
+def test_a_test_that_changes_the_blame_leaves_that_of_the_survey() -> None:
+    parts = {"own_server": None, "client": None, "new_client": None}
+    with _surveyed(Fault("", "silent", _AnswersNoPut)) as target:
+        outcome = run(test_put_draining.test_in_drain_mode_put_is_refused, parts, target)
+    assert isinstance(outcome.error, Deviation)
+    assert outcome.error.owner == "put.inserted"
 
 
 class _Unknown(RequestReader):
