@@ -257,7 +257,11 @@ class Exchange:
 
     def is_pending(self) -> None:
         """Expect that the command has not been answered yet."""
-        self._connection.has_no_reply(self._sent_at)
+        try:
+            self._connection.has_no_reply(self._sent_at)
+        except Deviation as deviation:
+            self._blame(deviation)
+            raise
 
     def dictionary(self) -> Statistics:
         """Wait for ``OK`` with a YAML dictionary, and give it as strings."""

@@ -129,7 +129,10 @@ class _Sentence:
             case ast.Set() | ast.List() | ast.Tuple():
                 return _listed([self.of(item) for item in node.elts])
             case ast.SetComp() | ast.ListComp() | ast.GeneratorExp():
-                return f"{self.of(node.elt)} for each of {self.of(node.generators[0].iter)}"
+                (one, *_) = node.generators
+                item = {one.target.id: "N"} if isinstance(one.target, ast.Name) else {}
+                words = _Sentence({**self._values, **item}).of(node.elt)
+                return f"{words} for each N of {self.of(one.iter)}"
             case ast.Lambda():
                 return self.of(node.body)
             case ast.Starred():

@@ -167,6 +167,8 @@ def test_the_exchange_of_seed_001(
     both = worker.raw(b"reserve\r\nreserve\r\n", replies=2)
     both.expect(RESERVED(job, tweet))
     delete = worker.send(f"delete {job}")
+    producer.linger()
+    both.nth(1, Role("reserve.pipelined-behind-wait")).is_pending()
     clock.advance(ttr - 1)
     # That the margin ends it, is another requirement's matter.
     both.nth(1, Role("reserve.pending-reserve-aborted-by-deadline")).expect(DEADLINE_SOON)

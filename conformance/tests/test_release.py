@@ -2,6 +2,7 @@
 
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
+from conformance.dialogue.scenario import Connect, NewTube
 from conformance.dialogue.schedule import Timeline
 from conformance.verdict import NotApplicable
 from reference_server.profiles import Profile
@@ -18,6 +19,20 @@ def test_release_makes_a_job_ready_for_any_client(client: Connection, other: Con
     client.send(f"release {job} 0 0").expect(RELEASED)
     assert client.state_of(job) == "ready"
     other.reserve().expect(RESERVED(job, b"a"))
+
+
+@requirement(
+    "release.released",
+    "The release command puts a reserved job back into the ready queue (and marks its state as "
+    '"ready") to be run by any client.',
+)
+def test_a_job_is_released_into_a_tube_that_no_client_refers_to(
+    client: Connection, new_tube: NewTube, new_worker: Connect
+) -> None:
+    job, tube, other = client.put_and_reserve(), client.tube, new_tube()
+    client.go_to(f"use {other}", f"watch {other}", f"ignore {tube}")
+    client.send(f"release {job} 0 0").expect(RELEASED)
+    new_worker().reserve().expect(RESERVED(job, b"a"))
 
 
 @requirement("release.new-priority", "<pri> is a new priority to assign to the job.")

@@ -140,6 +140,8 @@ def test_a_client_that_waits_for_several_tubes_is_served_once(
         if tube == tubes[-1]:
             waiting.expect(RESERVED(job, b"a"))
         else:
+            # It gets nothing that it has not asked for.
+            worker.tested.use(tube)
             client.reserve().expect(RESERVED(job, b"a"))
 
 

@@ -120,7 +120,7 @@ takes_like(
     rb"get .*",
     lambda: BAD,
 )
-takes("error.empty-line", "an empty line is malformed", b"", BAD)
+takes_like("error.empty-line", "an empty line is malformed", rb" *", lambda: BAD)
 takes("error.word-without-argument", "delete without an id is malformed", b"delete", BAD)
 
 

@@ -13,6 +13,17 @@ from reference_server.state import SECOND, Client, Job, JobState
 from reference_server.wire import Command, Reply
 
 
+@fault("release.released", "a job released into a tube that no client refers to is lost")
+class LostWithItsTube(Model):
+    def _release(self, conn: Client, id: int, pri: int, delay: int) -> Reply:
+        job = self._held(conn, id)
+        is_lost = job is not None and job.tube.refs == job.tube.reserved
+        reply = super()._release(conn, id, pri, delay)
+        if is_lost:
+            self._delete(conn, id)
+        return reply
+
+
 @fault("release.released", "a released job is given back only to the client that released it")
 class StaysMine(Model):
     _owner: Client | None = None

@@ -136,6 +136,7 @@ def _deadline_moved(change: int) -> type[Model]:
 fault("put.ready-after-delay", "delays end a twentieth of a second early")(
     _deadline_moved(-SECOND // 20)
 )
+fault("put.ready-after-delay", "delays end a second early")(_deadline_moved(-SECOND))
 fault("put.ready-after-delay", "delays end a second late")(_deadline_moved(SECOND))
 
 

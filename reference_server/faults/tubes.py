@@ -7,8 +7,8 @@ from typing import Any
 from reference_server import stats, wire
 from reference_server.faults.registry import fault
 from reference_server.model import Model
-from reference_server.state import SECOND, Alarm, Client, Job, JobState, Timer, Tube
-from reference_server.wire import Put, Reply
+from reference_server.state import SECOND, Alarm, Bag, Client, Job, JobState, Timer, Tube
+from reference_server.wire import Command, Put, Reply
 
 
 @fault("lifecycle.tube-deleted", "a tube stays whose last client left while it waited")
@@ -31,10 +31,16 @@ class WatchersKeepNothing(Model):
 
 @fault("lifecycle.tube-kept-by-reserved-job", "a tube is gone when its only job is reserved")
 class ReservedKeepNothing(Model):
-    def _stats_tube(self, conn: Client, name: str) -> Reply:
-        tube = self._by_name.get(name)
-        gone = tube is not None and tube.refs == tube.reserved
-        return wire.NOT_FOUND if gone else super()._stats_tube(conn, name)
+    def _command(self, conn: Client, command: Command) -> None:
+        every, by_name = self.tubes, self._by_name
+        if command.verb in ("stats", "stats-tube", "list-tubes"):
+            self.tubes, self._by_name = Bag(), {}
+            for tube in every:
+                if tube.refs > tube.reserved:
+                    self.tubes.add(tube)
+                    self._by_name[tube.name] = tube
+        super()._command(conn, command)
+        self.tubes, self._by_name = every, by_name
 
 
 @fault("lifecycle.default-stays", "default goes as other tubes do")

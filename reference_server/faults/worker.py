@@ -249,6 +249,21 @@ profiled(
 )
 
 
+@fault("reserve.pipelined-behind-wait", "commands behind a pending reserve are answered at once")
+class AnswersBehind(Model):
+    def is_waiting(self, conn: int) -> bool:
+        return False
+
+    def _command(self, conn: Client, command: Command) -> None:
+        if conn.waiting and command.verb in ("watch", "ignore"):
+            # The queues of clients that wait are those of the tubes that they watch.
+            self._stop_waiting(conn)
+        super()._command(conn, command)
+
+    def _reserve(self, conn: Client, timeout: int | None) -> Reply | None:
+        return None if conn.waiting else super()._reserve(conn, timeout)
+
+
 @fault("reserve.pipelined-behind-wait", "a command behind a pending reserve is lost")
 class LosesBehind(RequestReader):
     def next_request(self) -> Request | None:
