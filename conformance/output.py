@@ -6,6 +6,7 @@ exit code of its verdict.
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import sys
@@ -43,6 +44,9 @@ def take_standard_output() -> Output | None:
     if not isinstance(stream, io.TextIOWrapper):
         return None
     encoding, errors = stream.encoding, stream.errors
+    if codecs.lookup(encoding).name != "utf-8":
+        # Quotation marks and arrows are in no narrower character set.
+        errors = "backslashreplace"
     line_buffering, write_through = stream.line_buffering, stream.write_through
     sys.stdout = output = Output(
         stream.detach(),

@@ -6,19 +6,24 @@ import difflib
 import errno
 import importlib
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from conformance.output import take_standard_output
+from conformance.printable import printable
 
 USAGE = 4
 """Exit code for what the user has got wrong, as pytest has it."""
 INTERRUPTED = 2
 FROM_1 = click.IntRange(min=1)
+LONGEST = 10.0**8
+"""Seconds that any option takes at most."""
 WHAT = "What to test"
 ADDRESS = "a server that runs: HOST:PORT or unix:/path"
 _PLAIN = "Options"
@@ -28,6 +33,14 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def refuse(sentence: str) -> click.UsageError:
     """Return an error that is printed as one sentence."""
     return click.UsageError(sentence)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a report before anything else is done; refuse what cannot be one."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refuse(f"cannot write to the folder {folder}: {error.strerror}") from None
 
 
 def looks_like_address(word: str) -> bool:
@@ -45,7 +58,7 @@ class Seconds(click.FloatRange):
     """A time that a command may take."""
 
     def __init__(self) -> None:
-        super().__init__(min=0, min_open=True, max=10.0**8)
+        super().__init__(min=0, min_open=True, max=LONGEST)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -135,6 +148,9 @@ def run(command: click.Command, name: str, argv: Sequence[str] | None) -> int:
 
     ``argv``: None for that of this process, whose standard output may fail.
     """
+    if sys.stderr is None:
+        # Nobody wants to hear of errors: the exit code stays.
+        sys.stderr = open(os.devnull, "w")
     output = take_standard_output() if argv is None else None
     code = _run(command, name, argv)
     if output is None:
@@ -148,12 +164,17 @@ def run(command: click.Command, name: str, argv: Sequence[str] | None) -> int:
 
 def _run(command: click.Command, name: str, argv: Sequence[str] | None) -> int:
     try:
+        os.getcwd()
+    except FileNotFoundError:
+        sys.stderr.write(f"{name}: the current folder does not exist any more\n")
+        return USAGE
+    try:
         code = command.main(
             None if argv is None else list(argv), prog_name=name, standalone_mode=False
         )
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        message = " ".join(error.format_message().split())
+        message = printable(" ".join(error.format_message().split()))
         sys.stderr.write(f"{context.command_path if context else name}: {message}\n")
         return USAGE
     except click.Abort:

@@ -20,7 +20,7 @@ from conformance.run.options import Options
 from conformance.run.tasks import Processes
 from conformance.target.address import TargetError
 from conformance.target.watchdog import take_endings_for_interrupts
-from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, option, refuse
+from conformance.usage import FROM_1, SECONDS, USAGE, ConsoleCommand, make_folder, option, refuse
 from fuzz.grey_target import CHOICES
 from fuzz.live import LiveView
 from fuzz.progress_updates import ProgressUpdate, health, summary, target_of
@@ -83,11 +83,8 @@ def fuzz(
     """
     if cluster is not None and jobs != 1:
         raise refuse("--cluster and --jobs exclude each other")
-    try:
-        for folder in filter(None, (findings, corpus, report)):
-            folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise refuse(f"cannot write to {error.filename}: {error.strerror}") from None
+    for folder in filter(None, (findings, corpus, report)):
+        make_folder(folder)
     where = "" if jobs == 1 else f", in {jobs} processes"
     if cluster is not None:
         where = f", on {cluster}"

@@ -20,8 +20,11 @@ def named(title: str, name: str) -> str:
 def replace(path: Path, data: bytes) -> None:
     """Write a file so that there is the old one or the whole new one; raise OSError.
 
-    Until then the name begins with a dot.
+    Until then the name begins with a dot. A device or a pipe is written to, and stays.
     """
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         part.write_bytes(data)

@@ -286,6 +286,12 @@ class Measured(_Data):
     buckets: list[Bucket]
     """In order of ``upto``, without empty ones."""
 
+    @model_validator(mode="after")
+    def _holds_all(self) -> Self:
+        if not self.count or sum(bucket.count for bucket in self.buckets) != self.count:
+            raise ValueError("the buckets do not hold all measurements")
+        return self
+
 
 class Timings(_Data):
     """The speed of the target, as the suite saw it: the machine's own delays are in it."""

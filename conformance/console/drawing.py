@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from conformance.console.recorded_file import FILE, PROFILE, STANDARD_INPUT, name_of
+from conformance.console.recorded_file import FILE, PROFILE, name_of, opened
 from conformance.diagrams.diagram import Wrong, diagram_of, diagram_of_order
 from conformance.diagrams.order import overlaps
 from conformance.oracle.check import check
@@ -49,8 +48,6 @@ def draw(file: Path, output: Path | None, profile: Profile) -> None:
     try:
         text = _read(file)
         diagram = drawn(text.splitlines(), profile)
-    except OSError as error:
-        raise refuse(f"cannot read {name}: {error.strerror}") from None
     except (NotATranscript, UnicodeDecodeError) as error:
         raise refuse(f"{name}: {error}") from None
     if diagram is None:
@@ -66,12 +63,9 @@ def draw(file: Path, output: Path | None, profile: Profile) -> None:
 
 
 def _read(file: Path) -> str:
-    """Return the text of a file; raises OSError, UnicodeDecodeError or NotATranscript."""
-    if file == STANDARD_INPUT:
-        data = sys.stdin.buffer.read(MOST_BYTES + 1)
-    else:
-        with file.open("rb") as stream:
-            data = stream.read(MOST_BYTES + 1)
+    """Return the text of a file; raises UnicodeDecodeError or NotATranscript."""
+    with opened(file) as stream:
+        data = stream.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
         raise NotATranscript(f"it is longer than {MOST_BYTES >> 20} MiB")
     return data.decode("utf-8")

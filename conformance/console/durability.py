@@ -22,6 +22,7 @@ from conformance.usage import (
     INTERRUPTED,
     WHAT,
     ConsoleCommand,
+    make_folder,
     option,
     refuse,
 )
@@ -135,9 +136,9 @@ def durability(
     words = with_short_names(options.chosen)
     words += [f"{name}={said}" for name, said in others.items() if said]
     again = shlex.join(["beanstalk-conformance", "durability", *words])
+    for place in filter(None, (folder, report)):
+        make_folder(place)
     try:
-        for place in filter(None, (folder, report)):
-            place.mkdir(parents=True, exist_ok=True)
         before = Options.of_command(None, older, "real", start_timeout) if older else None
         written = ReportPlaces(folder, report)
         run = Crashing(options, before, promised(launch, loss), written, resume, again)

@@ -54,7 +54,7 @@ def read_servers(file: Path) -> Mapping[str, list[str]]:
         servers = TypeAdapter(dict[str, list[str]]).validate_python(content)
     except OSError as error:
         raise refuse(f"cannot read {file}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, ValidationError):
+    except (yaml.YAMLError, UnicodeDecodeError, ValidationError, RecursionError):
         raise refuse(f"{file} is not a list of arguments of `run` for each server") from None
     for name in servers:
         if not name or Path(name).name != name:

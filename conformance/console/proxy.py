@@ -11,7 +11,7 @@ from conformance.target.address import Address, TargetError, is_near, parse_addr
 from conformance.target.target import Remote
 from conformance.traffic.judging import Setup
 from conformance.traffic.proxy import forward
-from conformance.usage import ADDRESS, ConsoleCommand, refuse
+from conformance.usage import ADDRESS, ConsoleCommand, make_folder, refuse
 from reference_server.profiles import NEWEST
 from reference_server.wire import ProtocolError
 
@@ -49,6 +49,8 @@ def proxy(
     address, at = _address(target), _address(listen)
     if isinstance(at, str):
         raise refuse("--listen takes HOST:PORT")
+    if report is not None:
+        make_folder(report)
     setup = Setup(
         f"Traffic of {target}",
         _profile(target, profile),

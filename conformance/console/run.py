@@ -26,6 +26,8 @@ SUITE = ("conformance", "fuzz", *_ALONE)
 """All tests."""
 _TESTS = r"@|[^-].*(::|\.py$)|(conformance|fuzz)\."
 """Words that name tests: ``MODULE::TEST``, a module or a file; with ``@``, a list of them."""
+LONGEST_LIST = 1 << 24
+"""Characters of a list of tests."""
 _TARGET = {
     "target": {"metavar": "ADDRESS", "help": "a server that runs: HOST:PORT or unix:/path"},
     "launch": {
@@ -68,10 +70,12 @@ class _Spelling:
         try:
             return (yield)
         except pytest.UsageError as error:
-            match = re.search("error: unrecognized arguments: (.*)", str(error))
+            match = re.search("error: (unrecognized arguments: )?(.*)", str(error))
             if match is None:
                 raise
-        word = match[1].split()[0].partition("=")[0]
+            if match[1] is None:
+                raise pytest.UsageError(match[2]) from None
+        word = match[2].split()[0].partition("=")[0]
         known = [f"--{name}" for name in (*_TARGET, *OPTIONS)]
         raise pytest.UsageError(f"no such option: {word}{suggestion(word, known)}")
 
@@ -100,6 +104,9 @@ def _run(arguments: tuple[str, ...], **chosen: Any) -> int:
     words = [word for option, word in pairwise(("", *arguments)) if option not in ("-k", "-m")]
     if (address := next(filter(looks_like_address, words), None)) is not None:
         raise refuse(f"{address} is no test; the server there is tested by --target={address}")
+    for word in words:
+        if word.startswith("@"):
+            _check_list(Path(word[1:]))
     suite = _ALONE if any(re.match(_TESTS, word) for word in words) else SUITE
     # More is said of failures, not of the tests that pass.
     is_verbose = any(re.fullmatch("-v+|--verbose", word) for word in arguments)
@@ -109,6 +116,19 @@ def _run(arguments: tuple[str, ...], **chosen: Any) -> int:
         count = processes(arguments, chosen["quick"])
         asked += [f"--numprocesses={count}"] if count > 1 else []
     return pytest.main(asked, plugins=[_Spelling()])
+
+
+def _check_list(file: Path) -> None:
+    """Refuse a file that pytest cannot read a list of tests from."""
+    try:
+        with file.open(encoding="utf-8") as stream:
+            text = stream.read(LONGEST_LIST + 1)
+    except OSError as error:
+        raise refuse(f"cannot read {file}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise refuse(f"{file} is no list of tests: it is not text") from None
+    if not text.strip() or len(text) > LONGEST_LIST:
+        raise refuse(f"{file} is no list of tests: it is {'too long' if text.strip() else 'empty'}")
 
 
 run = ConsoleCommand(

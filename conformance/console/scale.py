@@ -32,6 +32,7 @@ from conformance.usage import (
     SECONDS,
     WHAT,
     ConsoleCommand,
+    make_folder,
     option,
     refuse,
 )
@@ -132,6 +133,8 @@ def scale(
         raise refuse("--update-baseline needs --baseline FILE")
     if show and report is None:
         raise refuse("--show needs --report FOLDER")
+    if report is not None:
+        make_folder(report)
     allow_many_connections()
     take_endings_for_interrupts()
     try:
@@ -184,7 +187,6 @@ def _measured(campaign: ScaleCampaign) -> bool:
 
 def _write(folder: Path, name: str, found: Scale, shown: Sequence[Scale]) -> None:
     """Write the files of a report; raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
     page = folder / named(name, "scale.html")
     replace(folder / named(name, "scale.json"), found.encode().encode())
     replace(page, scale_page([found, *shown]).encode())

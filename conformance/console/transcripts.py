@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -12,7 +11,7 @@ import click
 from conformance.captures.files import MAGIC_SIZE, is_capture
 from conformance.console.captures import check_capture, check_trace
 from conformance.console.progress import ProgressBar
-from conformance.console.recorded_file import FILE, PROFILE, STANDARD_INPUT, name_of
+from conformance.console.recorded_file import FILE, PROFILE, lines_of, name_of, opened
 from conformance.oracle.check import Finding, TranscriptVerdict, judgement
 from conformance.printable import printable
 from conformance.random_testing.confined import Unsafe
@@ -43,7 +42,7 @@ def check(file: Path, profile: Profile) -> int:
 
     Exit code 0: the text allows it, 1: it does not, or it is not decided.
     """
-    with _opened(file) as begun:
+    with opened(file) as begun:
         begin = begun.peek(MAGIC_SIZE)
         if is_capture(begin):
             return check_capture(name_of(file), begun, profile)
@@ -79,7 +78,7 @@ def replay(file: Path, options: Options, unsafe: bool) -> int:
     """
     if not options.names_server:
         raise refuse("give --target or --launch: on which server?")
-    with _opened(file) as begun:
+    with opened(file) as begun:
         recorded = _read(file, begun)
     transcript = Transcript(list(recorded.entries), recorded.begins, recorded.claim)
     take_endings_for_interrupts()
@@ -94,21 +93,11 @@ def replay(file: Path, options: Options, unsafe: bool) -> int:
         return INTERRUPTED
 
 
-@contextlib.contextmanager
-def _opened(file: Path) -> Iterator[io.BufferedReader]:
-    """Open a file for reading bytes; refuse one that cannot be read."""
-    try:
-        with open(0 if file == STANDARD_INPUT else file, "rb") as opened:
-            yield opened
-    except OSError as error:
-        raise refuse(f"cannot read {name_of(file)}: {error.strerror}") from None
-
-
 def _read(file: Path, begun: io.BufferedReader) -> Recorded:
     name = name_of(file)
     progress = ProgressBar("read")
     try:
-        recorded = Recorded.of(progress.watch(io.TextIOWrapper(begun, encoding="utf-8")))
+        recorded = Recorded.of(progress.watch(lines_of(begun)))
     except OSError as error:
         raise refuse(f"cannot read {name}: {error.strerror}") from None
     except (NotATranscript, UnicodeDecodeError) as error:

@@ -115,8 +115,10 @@ class Interruption:
     @pytest.hookimpl(tryfirst=True)
     def pytest_unconfigure(self) -> None:
         """Print that nothing was left on a shared server, if that is true."""
-        is_remote = self._suite.options.address is not None
-        if self._has_come and is_remote and not (self._is_worker or self._suite.close()):
+        if self._is_worker or self._suite.options.address is None or not self._has_come:
+            return
+        # A run that has just begun may have nothing to print with.
+        if not self._suite.close() and self._config.pluginmanager.has_plugin("terminalreporter"):
             self._config.get_terminal_writer().line(NOTHING_LEFT)
 
     @pytest.hookimpl(optionalhook=True)

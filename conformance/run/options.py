@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -17,7 +16,7 @@ from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
 from conformance.target.target import Remote, Target
 from conformance.target.traits import Traits
-from conformance.usage import refuse
+from conformance.usage import LONGEST, refuse
 from reference_server.dialect import DialectError
 from reference_server.finding import find_profile
 from reference_server.profiles import NEWEST, Profile
@@ -76,10 +75,14 @@ class Options:
         for what, number in (("examples", self.examples), ("peers", self.peers)):
             if number < 1:
                 raise pytest.UsageError(f"the number of {what} is 1 or more")
-        if not 0 < self.fuzz_time < math.inf:
-            raise pytest.UsageError("the time for hostile bytes is more than 0 seconds")
-        if not 0 < self.start_timeout < math.inf:
-            raise pytest.UsageError("the time until a server listens is more than 0 seconds")
+        for what, seconds in (
+            ("for hostile bytes", self.fuzz_time),
+            ("until a server listens", self.start_timeout),
+        ):
+            if not 0 < seconds <= LONGEST:
+                raise pytest.UsageError(
+                    f"the time {what} is more than 0 and at most {LONGEST:,.0f} seconds"
+                )
         if not 0 < self.lateness <= 0.5:
             raise pytest.UsageError("the lateness is more than 0 and at most 0.5 seconds")
         try:

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import select
-import signal
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -191,9 +190,6 @@ class Judging:
 
 def main() -> int:
     """Judge standard input; the exit code is that of the proxy."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # The end of the forwarder's events is the end of this.
-        signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError, AttributeError):
         os.nice(NICE)
     with Display() as display:

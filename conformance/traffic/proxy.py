@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from conformance.target.address import Address
+from conformance.target.watchdog import ENDINGS
 from conformance.traffic.feed import BOUND, Feed
 from conformance.traffic.forwarder import Forwarder, listening
 from conformance.traffic.judging import FAILED, Setup
@@ -34,11 +35,14 @@ def forward(
     listener = listening(*listen)
     setup = replace(setup, proxy=os.getpid())
     command = [sys.executable, "-m", "conformance.traffic.judging", setup.encode()]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0) as judging:
+    # The judge ends when the events end, not by the signals of a terminal.
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True
+    ) as judging:
         assert judging.stdin is not None
         feed = Feed(judging.stdin.fileno(), bound)
         forwarder = Forwarder(listener, target, feed)
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ENDINGS:
             signal.signal(number, lambda *_: forwarder.stop())
         ready(listener.getsockname()[1])
         forwarder.run()

@@ -16,6 +16,7 @@ import pytest
 from beanstalk_conformance import OPTIONS
 from conformance.__main__ import console
 from conformance.console.run import GROUPS
+from tests import ROOT
 from tests.command_line import FAST, command, suite
 from tests.servers import REFERENCE_COMMAND
 
@@ -73,7 +74,14 @@ def test_every_option_has_a_group_in_help() -> None:
         (["run", "--clock=fast"], "'fast' is not one of 'auto', 'real', 'fake'"),
         (["run", "--examples=many"], "'many' is not a valid integer"),
         (["run", "--examples=0"], "the number of examples is 1 or more"),
-        (["run", "--fuzz-time=inf"], "the time for hostile bytes is more than 0 seconds"),
+        (["run", "--fuzz-time=inf"], "more than 0 and at most 100,000,000 seconds"),
+        (["run", "-n", "x"], "argument -n/--numprocesses: invalid parse_numprocesses value: 'x'"),
+        (["run", "@none"], "cannot read none: No such file or directory"),
+        (["run", "@/dev/zero"], "/dev/zero is no list of tests: it is too long"),
+        (["run", "@/dev/null"], "/dev/null is no list of tests: it is empty"),
+        (["check", "/dev/zero"], "/dev/zero: it has a line of 64 MiB or more"),
+        (["scale", "--report=/dev/null"], "cannot write to the folder /dev/null: File exists"),
+        (["proxy", "--listen=127.0.0.1:9", "--target=h:1", "--report=/dev/null"], "File exists"),
         (["run", "--report"], "Option '--report' requires an argument"),
         (["fuzz", "--job=2"], "Did you mean"),
         (["check", "x", "--profile=9"], "there is no profile '9'; choose from 0.6"),
@@ -89,6 +97,54 @@ def test_what_is_wrong_is_told_in_one_sentence(arguments: list[str], said: str) 
     assert said in done.stderr
     assert len(done.stderr.split("\n\n")[0].splitlines()) == 1
     assert done.stdout == ""
+
+
+def test_a_list_of_tests_is_text(tmp_path: Path) -> None:
+    file = tmp_path / "list"
+    file.write_bytes(b"\x95")
+    done = command("run", f"@{file}")
+    assert (done.returncode, done.stderr) == (
+        4,
+        f"beanstalk-conformance run: {file} is no list of tests: it is not text\n",
+    )
+
+
+def test_a_folder_that_does_not_exist_any_more(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    # The path of the package does not depend on the folder.
+    gone = f'rmdir "$PWD"; exec {sys.executable} -P -m conformance list'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["sh", "-c", gone], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (
+        4,
+        "beanstalk-conformance: the current folder does not exist any more\n",
+    )
+
+
+def test_a_terminal_with_a_narrow_character_set() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    asked = [*CONSOLE, "list", "-k", "use.using"]
+    done = subprocess.run(asked, env=environment, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert rb"    \u201c" in done.stdout
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "2>&-"])
+def test_a_closed_stream_is_no_traceback(closed: str) -> None:
+    asked = f"{sys.executable} -m conformance draw - {closed}"
+    done = subprocess.run(["sh", "-c", asked], stdin=subprocess.DEVNULL, stderr=-1, text=True)
+    assert done.returncode == 4
+    said = "cannot read standard input: Bad file descriptor\n" if closed[0] == "0" else ""
+    assert done.stderr.endswith(said)
+    assert "Traceback" not in done.stderr
+
+
+def test_escape_sequences_of_arguments_are_shown() -> None:
+    done = command("check", "a\x1b[31mb")
+    assert r"cannot read a\x1b[31mb" in done.stderr
 
 
 def test_the_version() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from conformance.run.report_writer import measured
 from reports.annotations import annotated
 from reports.badge import endpoint, svg
 from reports.comparison import ResultsComparison, ResultsDifference
+from reports.files import replace
 from reports.grouping import grouped
 from reports.html import GLYPHS, MEANINGS, overview_image, report_page
 from reports.junit import junit
@@ -26,6 +28,7 @@ from reports.results import (
     RequirementRecord,
     Results,
     ResultsError,
+    Timings,
     read_results,
     schema,
 )
@@ -83,6 +86,28 @@ def test_what_is_not_results(
         assert main([command, str(file), "-o", str(tmp_path / "out")]) == 4
         assert f"{file} is not the results of a run: {sentence}" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("buckets", [[], [{"upto": 0.1, "count": 1}]])
+def test_measurements_that_contradict_themselves(
+    tmp_path: Path, buckets: list[dict[str, float]]
+) -> None:
+    file = tmp_path / "results.json"
+    made = json.loads(results(requirement("put.a"), timings=Timings(latency=LATENCY)).encode())
+    made["timings"]["latency"]["buckets"] = buckets
+    file.write_text(json.dumps(made))
+    with pytest.raises(ResultsError, match="the buckets do not hold all measurements"):
+        read_results(file)
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)
+    replace(pipe, b"text")
+    assert os.read(reader, 9) == b"text"
+    assert pipe.is_fifo()
+    os.close(reader)
 
 
 def test_results_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from rich.console import Console
 
 from conformance.__main__ import main
 from conformance.oracle import check, parse
+from conformance.target.watchdog import ENDINGS
 from conformance.traffic.events import Event, EventReader, Kind
 from conformance.traffic.feed import Feed
 from conformance.traffic.forwarder import Forwarder, Tap, listening
@@ -311,7 +312,11 @@ def running(*command: str, until: str) -> Iterator[tuple[subprocess.Popen[str], 
     """Yield a program that listens, and its port, as a line of its output tells it."""
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
-        [sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-m", *command],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         try:
@@ -366,6 +371,18 @@ def test_a_client_library_before_a_right_server(tmp_path: Path) -> None:
     assert "0 alarms about the server" in (tmp_path / "report" / "traffic.html").read_text()
     traffic = Traffic.model_validate_json((tmp_path / "report" / "traffic.json").read_text())
     assert traffic.requests == traffic.replies == 3
+
+
+@pytest.mark.parametrize("number", ENDINGS)
+def test_the_end_of_a_terminal_ends_the_proxy_and_its_report_is_written(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with proxied("--report", str(tmp_path)) as (process, _):
+        # The judge may not have begun.
+        os.killpg(process.pid, number)
+        output, _ = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, output
+    assert (tmp_path / "traffic.html").exists()
 
 
 def test_a_fault_and_a_name_with_cr_lf_are_reported_and_the_exit_code_tells() -> None:
