@@ -159,13 +159,7 @@ class Exchange:
             try:
                 self._arrival = self._connection.take(self._index, self._sent_at, expected)
             except Deviation as deviation:
-                came = deviation.step.came
-                if not self._role.waits or (came and came not in self._role.answers):
-                    self._blame(deviation)
-                deviation.step = replace(deviation.step, words=tuple(sorted({*words})))
-                if _is_of_another_command(came, words, self._connection.command(self._index)):
-                    # Its time is not that of the reply to this command.
-                    deviation.suspects = (IN_STEP,)
+                self._blame_for_time(deviation, words)
                 raise
         return self._arrival
 
@@ -218,6 +212,20 @@ class Exchange:
         if owner and not (connection.has_tested and connection.is_out_of_step(deviation.step.kind)):
             deviation.owner = owner
 
+    def _blame_for_time(self, deviation: Deviation, words: Collection[str] = ()) -> None:
+        """Blame the owner for a reply that comes too early, too late, or not at all.
+
+        Of an observation that waits, the time shows something about the test's requirement.
+        ``words``: as in :meth:`_take`.
+        """
+        came = deviation.step.came
+        if not self._role.waits or (came and came not in self._role.answers):
+            self._blame(deviation)
+        deviation.step = replace(deviation.step, words=tuple(sorted({*words})))
+        if _is_of_another_command(came, words, self._connection.command(self._index)):
+            # Its time is not that of the reply to this command.
+            deviation.suspects = (IN_STEP,)
+
     def _wrong(self, expected: str, words: set[str], arrival: Arrival) -> Deviation:
         """Return the deviation of an unexpected reply; ``words`` are those of the expected."""
         reply = arrival.reply
@@ -260,7 +268,7 @@ class Exchange:
         try:
             self._connection.has_no_reply(self._sent_at)
         except Deviation as deviation:
-            self._blame(deviation)
+            self._blame_for_time(deviation)
             raise
 
     def dictionary(self) -> Statistics:

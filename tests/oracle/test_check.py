@@ -211,6 +211,20 @@ A < TIMED_OUT\r\n
 """
 
 
+EARLY = r"""
+A > put 0 2 3 1\r\na\r\n
+A < INSERTED 1\r\n
++ 1.7s
+A > kick-job 1\r\n
+A < NOT_FOUND\r\n
+"""
+OUT_OF_REACH = r"""
+A > use a\r\nput 0 0 99 1\r\na\r\nreserve-job 1\r\nuse b\r\nlist-tubes\r\nstats-tube a\r\n
+A < USING a\r\nINSERTED 1\r\nRESERVED 1 1\r\na\r\n
+A < USING b\r\nOK 20\r\n---\n- default\n- "b"\n\r\nNOT_FOUND\r\n
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "requirements"),
     [
@@ -219,8 +233,21 @@ A < TIMED_OUT\r\n
         (README_EXAMPLE.replace("TIMED_OUT", "OUT_OF_MEMORY"), []),
         (r"A > delete\r\n" + "\n" + r"A < BAD_FORMAT\r\n", ["error.word-without-argument"]),
         (SEED_001, []),
+        (EARLY, ["kick-job.kicked", "put.ready-after-delay"]),
+        (OUT_OF_REACH, ["lifecycle.tube-kept-by-reserved-job"]),
+        (
+            r"A > reserve\r\nuse a\r\n" + "\n" + r"A < USING a\r\n",
+            ["reserve.pipelined-behind-wait"],
+        ),
+        (
+            r"A >   \r\n" + "\n" + r"A < BAD_FORMAT\r\n",
+            ["protocol.several-blanks", "error.empty-line"],
+        ),
     ],
-    ids=("a fault", "no fault", "no fault of ours", "de-facto", "closed by the target"),
+    ids=(
+        *("a fault", "no fault", "no fault of ours", "de-facto", "closed by the target"),
+        *("an early delay", "a tube out of reach", "behind a reserve", "blanks"),
+    ),
 )
 def test_what_is_wrong_is_named(text: str, requirements: list[str]) -> None:
     assert broken(parse(text).entries, NEWEST) == requirements
