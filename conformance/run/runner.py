@@ -76,9 +76,10 @@ class Outcome:
 
     @property
     def deviation(self) -> Deviation | None:
-        """The deviation of a target that was not lost, if there was one."""
-        is_lost = isinstance(self.error, TargetLost)
-        return self.error if isinstance(self.error, Deviation) and not is_lost else None
+        """The deviation that a test has seen, on a target that was not lost; None without one."""
+        if self.is_surveyed or isinstance(self.error, TargetLost):
+            return None
+        return self.error if isinstance(self.error, Deviation) else None
 
 
 def run(test: Test, arguments: Mapping[str, object], target: Target) -> Outcome:

@@ -24,7 +24,7 @@ from conformance.target.command import command_line, listens_on_path
 from conformance.target.limits import USUAL, Limits
 from conformance.target.place import ClaimedPort, FreePlace, SocketFolder
 from conformance.target.sanitizers import ABORTING, reports
-from conformance.target.starvation import Timeout
+from conformance.target.starvation import ENOUGH, Timeout
 from conformance.target.transport import FLOOD, Transport
 from conformance.target.vitals import WATCH
 from conformance.target.watchdog import ENDINGS, kill_marked, new_mark
@@ -208,7 +208,8 @@ class Launched:
         ``seconds``: that it has at most.
         """
         limits = self._limits
-        timeout = Timeout(self.meter, min(limits.probe, seconds), limits.starved)
+        seconds = min(limits.probe, seconds)
+        timeout = Timeout(self.meter, seconds, limits.starved, ENOUGH * seconds)
         with (
             contextlib.suppress(OSError),
             Transport(connect(self.where, limits.probe)) as client,
@@ -220,7 +221,8 @@ class Launched:
             client.half_close()
             # It has no more to do than that; some ignore it.
             seconds = limits.goodbye if goodbye is None else goodbye
-            timeout = Timeout(self.meter, seconds if answered else _LOOK, limits.probe)
+            seconds = seconds if answered else _LOOK
+            timeout = Timeout(self.meter, seconds, limits.probe, ENOUGH * seconds)
             left = FLOOD
             while not (client.ended or left <= 0 or timeout.is_over):
                 left -= len(client.receive_within(min(seconds, _LOOK)))

@@ -8,6 +8,7 @@ it wakes up.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+ENOUGH = 2
+"""Times its timeout that a server may use a CPU and serve nobody, until it counts as hanging."""
 SEEN = 4
 """By how much starvation may be more than what is seen of it: not every system shows all."""
 _PROC = Path("/proc")
@@ -293,14 +296,18 @@ class Timeout:
     """Waiting for a server that we have started: only the time counts in which it is idle.
 
     ``idle`` is how many seconds of that it gets. What it needs a CPU for takes as long as a busy
-    machine needs, but ``longest`` seconds at most.
+    machine needs, but ``longest`` seconds at most. ``running``: the seconds for which it may have
+    one.
     """
 
-    def __init__(self, meter: Meter, idle: float, longest: float) -> None:
+    def __init__(
+        self, meter: Meter, idle: float, longest: float, running: float = math.inf
+    ) -> None:
         self._meter = meter
         self._left = idle
         self._longest = longest
-        self._wanted = meter.read().wanted
+        used = meter.read()
+        self._wanted, self._most = used.wanted, used.ran + running
         self._begun = self._looked = time.monotonic()
 
     @property
@@ -309,11 +316,13 @@ class Timeout:
         passed = now - self._looked
         if passed < _STEP:
             return False
-        wanted = self._meter.read().wanted
+        used = self._meter.read()
+        wanted = used.wanted
         # Not more than two steps, as we may have been kept waiting ourselves.
         self._left -= max(0.0, min(passed, 2 * _STEP) * _share() - (wanted - self._wanted))
         self._looked, self._wanted = now, wanted
-        return self._left <= 0 or now - self._begun > self._longest
+        is_idle, is_long = self._left <= 0, now - self._begun > self._longest
+        return is_idle or is_long or used.ran > self._most
 
 
 def _share() -> float:

@@ -20,7 +20,7 @@ from conformance.target.limits import USUAL, Limits
 from conformance.target.profile_detection import answers, known_line, recognise
 from conformance.target.sanitizers import SanitizerReport
 from conformance.target.serving import ServerProcess
-from conformance.target.starvation import CpuTime, Starvation, pressure
+from conformance.target.starvation import ENOUGH, CpuTime, Starvation, pressure
 from conformance.target.survey import survey
 from conformance.target.timeouts import SHORT, end_timeout, lengthened
 from conformance.target.traits import Traits
@@ -32,8 +32,6 @@ from reference_server.wire import NotAReply, ProtocolError
 
 LEAST_READY = 1000
 """Jobs that a ready queue must hold, where it has a limit."""
-_ENOUGH = 2
-"""Times its timeout that a server may use a CPU and serve nobody, until it counts as hanging."""
 _FINE = 0.001
 """Seconds between two times of a clock that can judge others."""
 
@@ -135,7 +133,7 @@ class Target(ABC):
                 outage is not None
                 and outage.kind is OutcomeKind.HANGS
                 and starvation.since().seconds > timeout / 4
-                and self.cpu_time().ran - before <= _ENOUGH * timeout
+                and self.cpu_time().ran - before <= ENOUGH * timeout
             )
             if not starved or time.monotonic() > limit:
                 return outage

@@ -58,6 +58,10 @@ def test_of_an_interval_the_value_inside_is_observed(tmp_path: Path, assertion: 
     ("code", "sentence"),
     [
         ('client.stats_job(job)["ttr"] == "1"', "ttr in stats-job 3 to be 1"),
+        (
+            '{client.state_of(one) for one in (3, 4)} == {"ready"}',
+            "the state of job N for each N of 3, 4 to be ready",
+        ),
         ('client.state_of(jobs[1]) == "ready"', "the state of job 5 to be ready"),
         ("client.tubes_watched() == [client.tube]", "the list of watched tubes to be emails"),
         ("client.tube not in client.tubes()", "emails not to be in the list of tubes"),

@@ -18,7 +18,7 @@ from conformance.usual_answers import IN_STEP
 from conformance.verdict import Deviation
 from fuzz.test_hostile import CORPUS
 from fuzz.test_hostile import test_known_bytes as any_bytes
-from reference_server.faults import Fault
+from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.state import Client, KeptJob
 from reference_server.wire import (
@@ -94,14 +94,24 @@ def test_where_no_job_is_remembered_nothing_is_wrong_with_how_often_it_was_burie
     assert _failing(Fault("", "other", _RemembersNothing), wrong, fine) == {wrong}
 
 
-def test_a_reply_to_another_command_is_out_of_step_and_not_too_early() -> None:
+def _deviation_of_seed_001(fault: Fault) -> Deviation:
     one = next(case for case in cases() if case.test is the_exchange_of_seed_001)
-    fault = Fault("", "other", reader=OneAtATime)
     with contextlib.closing(BuiltIn(fault=fault, limits=replace(USUAL, reply=0.5))) as server:
         server.probe()
         error = running.run(one.test, one.arguments, server).error
     assert isinstance(error, Deviation)
+    return error
+
+
+def test_a_reply_to_another_command_is_out_of_step_and_not_too_early() -> None:
+    error = _deviation_of_seed_001(Fault("", "other", reader=OneAtATime))
     assert (error.step.came, error.suspects) == ("DELETED", (IN_STEP,))
+
+
+def test_what_is_answered_before_a_pending_reserve_is_no_matter_of_its_deadline() -> None:
+    fault = FAULTS["commands-behind-a-pending-reserve-are-answered-at-once"]
+    error = _deviation_of_seed_001(fault)
+    assert (error.step.came, error.owner) == ("DELETED", "reserve.pipelined-behind-wait")
 
 
 class _FindsNoTubes(Model):

@@ -153,6 +153,10 @@ def test_a_timeout_beside_a_target_that_needs_the_cpu_is_extended() -> None:
     assert _lasts(Timeout(_Told(time.monotonic), 0.3, 1.0)) >= 1.0
 
 
+def test_a_timeout_of_a_target_that_only_uses_the_cpu_ends() -> None:
+    assert 0.6 <= _lasts(Timeout(_Told(time.monotonic), 0.3, 60.0, running=0.6)) < 30
+
+
 def test_a_timeout_where_only_the_load_can_be_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

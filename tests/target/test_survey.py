@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from conformance.dialogue.connection import Connection
-from conformance.run.runner import run
+from conformance.run.runner import Overlapped, run
 from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.limits import USUAL, Limits
@@ -105,6 +105,19 @@ def test_a_test_that_changes_the_blame_leaves_that_of_the_survey() -> None:
         outcome = run(test_put_draining.test_in_drain_mode_put_is_refused, parts, target)
     assert isinstance(outcome.error, Deviation)
     assert outcome.error.owner == "put.inserted"
+
+
+def test_for_what_the_survey_has_found_no_server_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def sends(client: Connection) -> None:
+        client.send("bury 1 0")
+
+    with _surveyed(silent_at("bury")) as target:
+        monkeypatch.setattr(target, "fresh", lambda **_: pytest.fail("started"))
+        overlapped = Overlapped([("sends", sends, {"client": None})], target)
+        assert overlapped.outcome("sends").is_surveyed
+        assert overlapped.alone("sends") is None
 
 
 class _Unknown(RequestReader):
