@@ -42,14 +42,18 @@ PROMPT, SLOWER = 0.001, 10
 """Seconds that a command may take, and how much longer than the fastest."""
 HARDLY = 2**14
 """Bytes by which two rounds of all commands let memory grow, if any single one may leak."""
+SURVIVES = "error.connection-survives"
 WRONG = {
-    "a put with a wrong end": b"put 0 0 60 2\r\nabcd\r\n",
+    "a put with a wrong end": (b"put 0 0 60 2\r\nabcd\r\n", SURVIVES),
     # No text says that it is refused before its body has come.
-    "a malformed put": b"put x 0 60 2\r\nab\r\n",
-    "an unknown command": b"bogus\r\n",
-    "a line that is too long": b"peek " + b"1" * 400 + b"\r\n",
+    "a malformed put": (b"put x 0 60 2\r\nab\r\n", SURVIVES),
+    "an unknown command": (b"bogus\r\n", SURVIVES),
+    "a line that is too long": (
+        b"peek " + b"1" * 400 + b"\r\n",
+        "error.long-line-resynchronises",
+    ),
 }
-"""Requests that get errors, by their names in messages."""
+"""Requests that get errors, and the requirements that say what follows; by names in messages."""
 MISSING = 2**63 - 1
 """The id of no job."""
 NAME = "n" * 190
@@ -75,7 +79,7 @@ def _commands(client: Connection, server: Target) -> Mapping[str, bytes]:
     )
     known = client.profile.commands - {*server.traits.unusable}
     commands = {line: f"{line}\r\n".encode() for line in lines if line.split()[0] in known}
-    return {**commands, **WRONG}
+    return commands | {name: data for name, (data, _) in WRONG.items()}
 
 
 def _needs_exact_memory(resources: Resources) -> None:
@@ -128,7 +132,7 @@ def _swift(commands: Mapping[str, bytes], bulk: Bulk) -> Iterator[str]:
             seconds[name] = min(bulk.seconds(data) for _ in range(3))
         except Deviation as deviation:
             if name in WRONG:
-                deviation.owner = "error.connection-survives"
+                _, deviation.owner = WRONG[name]
             raise
     for name, taken in seconds.items():
         if taken < PROMPT + SLOWER * min(seconds.values()):
