@@ -30,9 +30,13 @@ _numbers = itertools.count(1)
 
 
 def take_endings_for_interrupts() -> None:
-    """Handle every ending signal as Ctrl-C, so that this program cleans up before it ends."""
+    """Handle every ending signal as Ctrl-C, so that this program cleans up before it ends.
+
+    One that is ignored stays so, as nohup has it.
+    """
     for number in set(ENDINGS) - {signal.SIGINT}:
-        signal.signal(number, signal.default_int_handler)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 def new_mark() -> Mapping[str, str]:

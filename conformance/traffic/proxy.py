@@ -43,7 +43,9 @@ def forward(
         feed = Feed(judging.stdin.fileno(), bound)
         forwarder = Forwarder(listener, target, feed)
         for number in ENDINGS:
-            signal.signal(number, lambda *_: forwarder.stop())
+            # nohup ignores SIGHUP; a shell ignores SIGINT for all that it runs in the background.
+            if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, lambda *_: forwarder.stop())
         ready(listener.getsockname()[1])
         forwarder.run()
         if not feed.close(ENDS_WITHIN):

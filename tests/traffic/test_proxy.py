@@ -385,6 +385,19 @@ def test_the_end_of_a_terminal_ends_the_proxy_and_its_report_is_written(
     assert (tmp_path / "traffic.html").exists()
 
 
+def test_a_proxy_goes_on_without_its_terminal_if_nohup_says_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with proxied() as (process, port):
+            os.killpg(process.pid, signal.SIGHUP)
+            work(port)
+            code, output = ended(process)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert code == 0, output
+    assert "1 connection" in output
+
+
 def test_a_fault_and_a_name_with_cr_lf_are_reported_and_the_exit_code_tells() -> None:
     with proxied(fault="use-names-the-tube-used-before") as (process, port):
         with socket.create_connection(("127.0.0.1", port), LIMIT) as sock:
