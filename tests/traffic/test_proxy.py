@@ -373,11 +373,21 @@ def test_a_client_library_before_a_right_server(tmp_path: Path) -> None:
     assert traffic.requests == traffic.replies == 3
 
 
+@contextlib.contextmanager
+def hangups(handler: signal.Handlers) -> Iterator[None]:
+    """Let programs start with SIGHUP ignored, as by nohup, or not, however the tests were."""
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", ENDINGS)
 def test_the_end_of_a_terminal_ends_the_proxy_and_its_report_is_written(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    with proxied("--report", str(tmp_path)) as (process, _):
+    with hangups(signal.SIG_DFL), proxied("--report", str(tmp_path)) as (process, _):
         # The judge may not have begun.
         os.killpg(process.pid, number)
         output, _ = process.communicate(timeout=LIMIT)
@@ -386,14 +396,10 @@ def test_the_end_of_a_terminal_ends_the_proxy_and_its_report_is_written(
 
 
 def test_a_proxy_goes_on_without_its_terminal_if_nohup_says_so() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with proxied() as (process, port):
-            os.killpg(process.pid, signal.SIGHUP)
-            work(port)
-            code, output = ended(process)
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    with hangups(signal.SIG_IGN), proxied() as (process, port):
+        os.killpg(process.pid, signal.SIGHUP)
+        work(port)
+        code, output = ended(process)
     assert code == 0, output
     assert "1 connection" in output
 
