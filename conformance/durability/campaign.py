@@ -185,7 +185,7 @@ def _cases(
     transcript = recording.transcript
     for crash, least, most in state.crashes:
         moments = recording.story.moments[least : most + 1]
-        for difference in differences(inventory, moments, transcript.ids, recording.slowest):
+        for difference in differences(inventory, moments, transcript.ids, transcript.slowest):
             talk = partial(transcript.until, most, difference.ids)
             disk = f"{crash.kind}: {crash.words}"
             where = place(CrashKind(crash.kind), crash.at)

@@ -35,6 +35,12 @@ class JobDifference(NamedTuple):
     subject: str = ""
     ids: tuple[int, ...] = ()
 
+    @property
+    def sides(self) -> tuple[str, str]:
+        """The expected and the observed side, as a reader is shown them."""
+        subject = f"{self.subject}: " if self.subject else ""
+        return subject + self.expected, subject + self.observed
+
 
 STARTS = "durability.starts"
 _CHANGED = {

@@ -21,7 +21,6 @@ from conformance.durability.findings import CrashCase, place
 from conformance.durability.inspection import Inventory, Question, inspect_folder, shown
 from conformance.durability.judging import differences
 from conformance.durability.load import LoadClient
-from conformance.durability.scene_transcript import SceneTranscript
 from conformance.target.address import ask, connect
 from conformance.target.launch import Launched
 from conformance.target.transport import Transport
@@ -112,7 +111,7 @@ def _cases(clients: Sequence[LoadClient], inventory: Inventory, number: int) -> 
     for name, view in after.jobs.items():
         if name not in ids:
             ids[name] = next((id for body, id in bodies.items() if body == shown(view.body)), -1)
-    slowest = max(client.slowest for client in clients)
+    slowest = max(client.transcript.slowest for client in clients)
     # Of a put that was on its way, the id may be any.
     inventory = replace(inventory, counted=-1)
     for difference in differences(inventory, [before, after], ids, slowest):
@@ -126,7 +125,7 @@ def _about(clients: Sequence[LoadClient], ids: Collection[int]) -> list[str]:
     """Return the messages about these jobs, which one client has put; none if nobody has."""
     for client in clients:
         if any(one.id in ids for one in client.spoken if one.step.job):
-            return SceneTranscript(client.spoken).about(ids)
+            return client.transcript.about(ids)
     return []
 
 

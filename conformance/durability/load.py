@@ -8,7 +8,7 @@ import threading
 import time
 
 from conformance.durability.expected_jobs import AllJobs, ExpectedJobs
-from conformance.durability.scene_transcript import Spoken
+from conformance.durability.scene_transcript import SceneTranscript, Spoken
 from conformance.durability.scenes import DELAY, Say, put
 from conformance.target.address import Address, connect, next_reply
 from conformance.target.limits import Limits
@@ -102,9 +102,9 @@ class LoadClient(threading.Thread):
         return sum(bool(one.reply) for one in self.spoken)
 
     @property
-    def slowest(self) -> float:
-        """The seconds that it has waited for a reply at most."""
-        return max((one.took for one in self.spoken), default=0.0)
+    def transcript(self) -> SceneTranscript:
+        """Its commands so far."""
+        return SceneTranscript(self.spoken)
 
     @property
     def window(self) -> tuple[AllJobs, AllJobs]:

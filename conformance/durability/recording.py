@@ -68,11 +68,6 @@ class SceneRecording:
             found.append(at)
         return found
 
-    @property
-    def slowest(self) -> float:
-        """Return the seconds by which the server may have been later than the model."""
-        return max(one.took for one in self.transcript.spoken)
-
     @cached_property
     def _safe(self) -> list[int]:
         return safe(self.operations)

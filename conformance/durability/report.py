@@ -81,9 +81,9 @@ def _finding(finding: CrashFinding, profile: Profile, folder: Path) -> Iterator[
     yield f"{level}: {finding.requirement}: {finding.cause} ({states})"
     yield from _talk(case.talk())
     yield f"  on the disk: {case.disk}"
-    subject = f"{case.difference.subject}: " if case.difference.subject else ""
-    yield f"  EXPECTED  {printable(subject + case.difference.expected)}"
-    yield f"  OBSERVED  {printable(subject + case.difference.observed)}"
+    expected, observed = map(printable, case.difference.sides)
+    yield f"  EXPECTED  {expected}"
+    yield f"  OBSERVED  {observed}"
     if case.files:
         yield f"  the files: {folder / case.place_of_files}"
 

@@ -51,11 +51,8 @@ def _tests(report: DurabilityReport) -> Iterator[format.Test]:
 
 
 def _failed(finding: CrashFinding, report: DurabilityReport) -> format.Test:
-    case, difference = finding.case, finding.case.difference
-    subject = f"{difference.subject}: " if difference.subject else ""
-    expected, observed = (
-        clean(subject + said) for said in (difference.expected, difference.observed)
-    )
+    case = finding.case
+    expected, observed = map(clean, case.difference.sides)
     strict = finding.level(report.profile) == "must"
     states = ", ".join(f"{count:,} {kind}" for kind, count in finding.states.items())
     return format.Test(

@@ -53,6 +53,11 @@ class SceneTranscript:
         """The ids that the server has given to jobs, by their names in the scene."""
         return {one.step.job: one.id for one in self.spoken if one.step.job}
 
+    @property
+    def slowest(self) -> float:
+        """The seconds that a client has waited for a reply at most."""
+        return max((one.took for one in self.spoken), default=0.0)
+
     def until(self, count: int, ids: Collection[int]) -> list[str]:
         """Return the messages about jobs up to this command, which has no reply yet."""
         *before, last = self.spoken[:count]

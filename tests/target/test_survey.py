@@ -89,6 +89,7 @@ def test_a_silent_command_blocks_what_needs_it_and_costs_no_time_again(verb: str
     assert isinstance(outcome.error, Deviation)
     # It was not sent again.
     assert outcome.is_surveyed
+    assert outcome.transcript is target.traits.unusable[verb].transcript
     assert outcome.error.owner.partition(".")[0] == verb
     # The bytes of the survey prove it.
     assert any(entry.data.startswith(verb.encode()) for entry in outcome.transcript.entries)
