@@ -54,11 +54,14 @@ def test_a_server_whose_port_was_taken_is_run_again(taken: str, tmp_path: Path) 
     script.write_text(
         "import os, socket, subprocess, sys, time\n"
         "port, mark = int(sys.argv[1]), sys.argv[2]\n"
-        "sock = socket.create_server(('127.0.0.1', port), backlog=1)\n"
+        "sock = socket.socket()\n"
+        "sock.bind(('127.0.0.1', port))\n"
+        # If it listened before it exits, it might be found to have started.
         "if not os.path.exists(mark):\n"
         "    open(mark, 'w').close()\n"
         f"    {taken}\n"
         "    os._exit(1)\n"
+        "sock.listen()\n"
         "time.sleep(60)\n"
     )
     with Launched(f"{sys.executable} {script} {{port}} {tmp_path / 'mark'}") as server:
