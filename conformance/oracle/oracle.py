@@ -92,6 +92,11 @@ class Oracle(Transitions):
         """Take over what the target had counted before."""
         adopt(self.model, counters)
 
+    def allow_late_service(self) -> None:
+        """Let clients that wait be served a while after there is a job for them."""
+        for state in self.states:
+            state.model.serves_late = True
+
     def was_used(self, jobs: Sequence[KeptJob]) -> None:
         """Begin with these jobs, and with tubes that may have existed before."""
         self.model.recall(jobs)
@@ -317,9 +322,11 @@ class Oracle(Transitions):
             if neutral:
                 alarms, conns = [], neutral[:1]
             elif not conns:
-                # A timer that need not have fired yet is considered later, if it matters.
+                # A timer that need not have fired yet is considered later, if it matters; one by
+                # which a client that waits is served is due now.
                 ordered = [a for a in alarms if not self._may_be_lost(state, a)]
-                alarms = ordered[:1] if self._must_fire(state, ordered, now) else []
+                must = [a for a in ordered[:1] if self._must_fire(state, ordered, now)]
+                alarms = must or state.model.services[:1]
                 if not alarms:
                     found.append(state)
             self._count(1)

@@ -203,7 +203,8 @@ class State:
         counters = frozenset(model.commands.items())
         numbers = model.timeouts, model.next_id, tuple(self.done.items())
         gone = frozenset(model.gone.items()), frozenset(model.reborn), frozenset(model.refused)
-        return jobs, tubes, conns, owed, counters, numbers, frozenset(self.guessed), gone
+        late = tuple((_about(at), tube) for at, _, tube in model.services)
+        return jobs, tubes, conns, owed, counters, numbers, frozenset(self.guessed), gone, late
 
 
 def restored(saved: bytes) -> State:

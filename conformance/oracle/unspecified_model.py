@@ -3,6 +3,8 @@
 The reference server does everything at once. A target may let a tube linger that nothing keeps, may
 refuse what is too big before or after its body, and may end two delays in either order if they end
 almost together. Here the model asks ``choose`` about that, or answers with a :class:`Loose` reply.
+A target with a thread for each client may wake one that waits a moment after there is a job, which
+another may have got by then: if ``serves_late``, that is a timer of the tube.
 """
 
 from __future__ import annotations
@@ -78,6 +80,10 @@ class UnspecifiedModel(Model):
         """Set after a choice that no reply need have revealed since."""
         self.was_used = False
         """Tubes may be older than the conversation; but no tube of the suite's own is."""
+        self.serves_late = False
+        """A client that waits may be served a while after there is a job, as a timer fires late."""
+        self.services: list[Alarm] = []
+        """The timers by which these are served."""
         self._kicked = 0
         super().__init__(profile, choose=choose)
 
@@ -145,6 +151,29 @@ class UnspecifiedModel(Model):
         self.gone.clear()
         self.reborn.clear()
         self.has_guessed = False
+
+    # ------------------------------------------------------------ clients that are served late
+
+    def _make_ready(self, job: Job) -> None:
+        tube = job.tube
+        if not self.serves_late or not tube.waiting or tube.pause or self._is_full(tube):
+            super()._make_ready(job)
+            return
+        self._queue(job)
+        service = self.now, Timer.PAUSE, tube.name
+        self._timers.add(service)
+        self.services.append(service)
+
+    def _fire(self, alarm: Alarm) -> None:
+        if alarm not in self.services:
+            super()._fire(alarm)
+            return
+        self._timers.remove(alarm)
+        self.services.remove(alarm)
+        tube = self._by_name.get(str(alarm[2]))
+        if tube and tube.waiting and not tube.pause and (job := self._next_of(tube)):
+            self._dequeue(job)
+            self._serve(job)
 
     # ------------------------------------------------------------ jobs that come back
 

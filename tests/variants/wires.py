@@ -15,9 +15,12 @@ from typing import Any
 
 from reference_server.connection import ServedConnection
 from reference_server.engine import Engine
+from reference_server.events import Event
 from reference_server.loop import Loop
+from reference_server.model import Model
 from reference_server.reserve import RESERVE
 from reference_server.serve import Server
+from reference_server.state import Job
 from tests.variants.variant import Variant, non_strict
 
 MILLISECOND = 0.001
@@ -281,6 +284,67 @@ def _travels(summary: str, connection: type[ServedConnection], **values: Any) ->
     return Variant(summary, server=server, non_strict=non_strict(*of_memory), slow=slow)
 
 
+class _ServesNobody(Model):
+    """A job that becomes ready is given to a client that waits for it only when ``service`` is on.
+
+    ``is_awaited``: there is one.
+    """
+
+    is_awaited = service = False
+
+    def _make_ready(self, job: Job) -> None:
+        tube = job.tube
+        if not tube.waiting or tube.pause or self._is_full(tube):
+            super()._make_ready(job)
+            return
+        self._queue(job)
+        self.is_awaited = True
+
+    def _handle(self, event: Event, conn: int) -> None:
+        super()._handle(event, conn)
+        if not self.service:
+            return
+        for tube in list(self.tubes):
+            while tube.waiting and not tube.pause and (job := self._next_of(tube)):
+                self._dequeue(job)
+                self._serve(job)
+
+
+class _ServesLater(Server):
+    """Clients that wait are served a while after there is a job, if no other client got it."""
+
+    seconds: float
+
+    def start(
+        self, loop: Loop, address: str, port: int, listening: Sequence[socket.socket] = ()
+    ) -> str:
+        self._loop, self._timer = loop, RealTimer(self.seconds)
+        return super().start(loop, address, port, listening)
+
+    @property
+    def _model(self) -> _ServesNobody:
+        model = self.engine.model
+        assert isinstance(model, _ServesNobody)
+        return model
+
+    def before_wait(self) -> float | None:
+        seconds = super().before_wait()
+        if self._model.is_awaited:
+            self._model.is_awaited = False
+            self._timer.call(self._loop, self._serve_waiting)
+        return seconds
+
+    def _serve_waiting(self) -> None:
+        self._model.service = True
+        self.engine.tick()
+        self._model.service = False
+
+
+def _serves_later(summary: str, seconds: float) -> Variant:
+    server = type("Later", (_ServesLater,), {"seconds": seconds})
+    return Variant(summary, _ServesNobody, server=server, slow=seconds >= SLOW)
+
+
 WIRES = (
     _travels("one byte a packet", _Pieces, size=1),
     _travels("seven bytes a packet", _Pieces, size=7),
@@ -298,5 +362,7 @@ WIRES = (
     _travels("reads 10 milliseconds later", _ReadsLate, seconds=10 * MILLISECOND),
     _travels("notices ends 20 milliseconds later", _NoticesLate, seconds=20 * MILLISECOND),
     _travels("small buffers", _SmallBuffers),
+    _serves_later("clients that wait are served a millisecond later", MILLISECOND),
+    _serves_later("clients that wait are served 20 milliseconds later", 20 * MILLISECOND),
     Variant("silent connections are accepted a second later", server=_AcceptsLate),
 )
