@@ -38,6 +38,12 @@ Two gears
     path that it has not taken: its alarm is judged again, from the last checkpoint, with all
     outcomes. So optimism can make no verdict wrong.
 
+A client that waits may be served late
+    A server with a thread for each client wakes the one that waits after the put is answered, and
+    another client may have got the job by then, as with the condition variables of Mesa (Lampson
+    and Redell, 1980). With one timer for each such job, the oracle allows that; but there are more
+    states then, and few servers are like that. So it judges in this way only what it has refused.
+
 `unknown_times` judges conversations of which nobody has written down when things happened.
 
 `linearizability` explains a `concurrent_history`, of clients at work at the same time, by a search
