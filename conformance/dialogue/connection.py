@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
-from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role
+from conformance.dialogue.exchange import TIMELESS, UNDER_TEST, Exchange, Role
 from conformance.dialogue.reply_wait import Awaiting
 from conformance.dialogue.schedule import Arrival, Timeline
 from conformance.dialogue.usual_commands import UsualCommands
@@ -23,7 +23,7 @@ from conformance.transcript import (
     TARGET_CLOSES,
     Transcript,
 )
-from conformance.usual_answers import AFTER_LONG_LINE, IN_STEP
+from conformance.usual_answers import AFTER_LONG_LINE, IN_STEP, MAY_BE_SILENT
 from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step, TargetLost
 from reference_server.commands import VERBS
 from reference_server.profiles import Profile
@@ -75,6 +75,8 @@ class Connection(UsualCommands):
         self.has_timed_out = False
         """A reply was missing after its full timeout."""
         self._half_closed = False
+        self._last_word = ""
+        """The first word of the last reply that was expected."""
         timeline.add(self)
 
     @property
@@ -303,6 +305,25 @@ class Connection(UsualCommands):
         """Return whether a command of its has not been answered."""
         return len(self._asked) > self._answered + len(self._arrivals)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Return whether it is open, and neither side has anything to say.
+
+        A target may end a connection after an error.
+        """
+        is_silent = not (self.stopped or self.is_owed or self._half_closed)
+        return is_silent and self._last_word not in TIMELESS
+
+    def must_be_open(self) -> None:
+        """Raise Deviation if the target has ended the connection although it was at rest."""
+        self.poll()
+        if self.transport.ended:
+            observed = "the target closed the connection of a client that was silent"
+            deviation = self._gone("an open connection", observed, Step(OutcomeKind.DISCONNECTED))
+            if not isinstance(deviation, TargetLost):
+                deviation.owner = MAY_BE_SILENT
+                raise deviation
+
     def is_answered(self, soon: bool = False) -> bool:
         """Return whether no more replies must, or can, come after the time that a reply has.
 
@@ -337,6 +358,7 @@ class Connection(UsualCommands):
                 self._timeline.before_sending()
         self._answered += 1
         arrival = self._arrivals.popleft()
+        self._last_word = arrival.reply.word
         if timing is not None:
             timing.judge(arrival, expected, command)
         self._timeline.measure(timing, arrival.time, is_awaited)

@@ -102,6 +102,15 @@ class Participant(Protocol):
         """Return whether nothing more can come."""
         ...
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Return whether it is open, and neither side has anything to say."""
+        ...
+
+    def must_be_open(self) -> None:
+        """Raise Deviation if the target has ended it although it was at rest."""
+        ...
+
     def poll(self) -> None:
         """Take in what has arrived, without waiting."""
         ...
@@ -221,12 +230,12 @@ class Timeline:
         if self._settled:
             return
         self._settled = True
-        if self._clock.movable:
-            collect(self._connections, 0.0)
-            self._jump(self._limits.lateness)
-        else:
-            left = self._advanced_until + self._limits.lateness - self.now()
-            collect(self._connections, time.monotonic() + left)
+        with self._passing():
+            if self._clock.movable:
+                self._jump(self._limits.lateness)
+            else:
+                left = self._advanced_until + self._limits.lateness - self.now()
+                collect(self._connections, time.monotonic() + left)
 
     def advance(self, seconds: float) -> None:
         """Let time pass on the target, and note when which reply comes."""
@@ -290,6 +299,15 @@ class Timeline:
         """Do as :meth:`advance` under a real clock, but let clients that are idle stay idle."""
         self._live_through(seconds)
 
+    @contextlib.contextmanager
+    def _passing(self) -> Iterator[None]:
+        """Expect that the connections that are at rest are not ended while time passes."""
+        collect(self._connections, 0.0)
+        at_rest = [connection for connection in self._connections if connection.is_at_rest]
+        yield
+        for connection in at_rest:
+            connection.must_be_open()
+
     def _move(self, seconds: float) -> None:
         self.before_sending()
         was_alive = is_alive = self._clock.synchronise()
@@ -302,9 +320,10 @@ class Timeline:
             steps.append(OVERSHOOT)
         else:
             steps[-1] += OVERSHOOT
-        for step in steps:
-            collect(self._connections, 0.0)
-            is_alive = self._jump(step)
+        with self._passing():
+            for step in steps:
+                collect(self._connections, 0.0)
+                is_alive = self._jump(step)
         if was_alive and not is_alive and (outage := self._target.outage()) is not None:
             # No command has done that.
             raise TargetLost(GOES_ON, outage, self._transcript.last)
@@ -332,7 +351,8 @@ class Timeline:
         self.can_wait(seconds)
         self.before_sending()
         self.waits()
-        collect(self._connections, time.monotonic() + seconds)
+        with self._passing():
+            collect(self._connections, time.monotonic() + seconds)
         self.nominal += seconds
         self.longest_wait = max(self.longest_wait, seconds)
         self._advanced_until = self.now()

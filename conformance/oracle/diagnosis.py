@@ -20,6 +20,7 @@ from conformance.oracle.underspecification import (
     understood,
 )
 from conformance.oracle.violation import UNASKED, Violation
+from conformance.printable import printable
 from conformance.transcript import Entry
 from conformance.verdict import WRONG_VALUE, Deviation, Outage, OutcomeKind, Step, TargetLost
 from reference_server.commands import COMMANDS, VERBS
@@ -138,7 +139,7 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     """Return the diagnosis of the violation that the last of these messages shows."""
     expected = " or ".join(violation.expected)
     behind = last_command(entries)
-    step = step_of(violation, behind)
+    step = step_of(violation, _answered(entries, violation, profile) or behind)
     lost = Diagnosis(
         expected, violation.observed, behind=behind, step=step, outage=violation.outage
     )
@@ -174,8 +175,20 @@ def diagnose(violation: Violation, entries: Sequence[Entry], profile: Profile) -
     )
 
 
+def _answered(entries: Sequence[Entry], violation: Violation, profile: Profile) -> str:
+    """Return the command that got the reply that a violation shows; empty if that is unclear."""
+    command = ""
+    for sent, got in talks([one for one in entries if one.connection == entries[-1].connection]):
+        reader = Lines(profile)
+        reader.read(sent)
+        for _, line, reply in answered(reader, got, profile):
+            if line is not None and printable(str(reply)) == violation.observed:
+                command = _command(line)
+    return command
+
+
 def step_of(violation: Violation, last: str = "") -> Step:
-    """Return the exchange that a violation is about; ``last``: the command that was sent last."""
+    """Return the exchange that a violation is about; ``last``: its command, if that is not said."""
     words = tuple(sorted({_word(expected) for expected in violation.expected}))
     command = violation.command or last
     if not violation.command and len(words) == 1 and words[0] in _USUAL:

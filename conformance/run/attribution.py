@@ -64,8 +64,6 @@ def blame_of(deviation: Deviation, traits: Traits) -> Blame:
     ):
         # Nobody sends that signal but the suite, whatever the test was about.
         return Blame(step, DRAINING)
-    if step.kind is OutcomeKind.WRONG_VALUE and step.command and step.subject and not suspects:
-        suspects = (key_requirement(step.command, step.subject),)
     return Blame(step, deviation.owner, suspects)
 
 
@@ -136,7 +134,7 @@ def attribute(
         for test, blame in zip(tests, blames, strict=True)
     ]
     explained = {
-        _key(test, blame): test.requirements[0]
+        _key(test, blame): _most_basic(test.requirements[0], broken)
         for test, blame in reversed(own)
         # Failures at no certain command need not have anything in common.
         if blame.step.command
@@ -241,8 +239,17 @@ def _most_basic(slug: str, broken: set[str]) -> str:
 
 
 def _broken_suspects(test: Test, blame: Blame, broken: set[str]) -> Iterator[str]:
-    """Yield the suspects that are broken, apart from the requirements of the test itself."""
-    found = (_most_basic(slug, broken) for slug in blame.suspects)
+    """Yield the suspects that are broken, apart from the requirements of the test itself.
+
+    The requirement of a wrong value is one of them: where its own tests pass, it is the state that
+    is wrong, not what is reported of it.
+    """
+    step, suspects = blame.step, blame.suspects
+    if step.kind is OutcomeKind.WRONG_VALUE and step.command and step.subject:
+        of_value = f"{step.command}.{step.subject}-"
+        suspects += (key_requirement(step.command, step.subject),)
+        suspects += tuple(sorted(slug for slug in broken if slug.startswith(of_value)))
+    found = (_most_basic(slug, broken) for slug in suspects)
     return (slug for slug in found if slug and slug not in test.requirements)
 
 

@@ -278,14 +278,16 @@ class _Numbers:
         if place.verb == "put":
             line += f"\r\n{'a' * (int(text) if place.kind is ArgumentKind.SIZE else 1)}"
         named = [jobs[0], jobs[0] + 2**31, jobs[0] + 2**32] if jobs else []
-        if not say(line, *named):
-            self._delete(*jobs)
-            return False
-        jobs += [self.client.newest] if place.verb == "put" else []
         try:
+            if not say(line, *named):
+                self._delete(*jobs)
+                return False
+            jobs += [self.client.newest] if place.verb == "put" else []
             self._look(place, int(text) if text.isdecimal() else 0, jobs)
         except Deviation as deviation:
-            if effect := EFFECTS.get(place[:2]):
+            effect, step = EFFECTS.get(place[:2]), deviation.step
+            # Another reply than the expected one may be that of a number that is not understood.
+            if effect and (not step.came or step.came in step.words):
                 deviation.suspects += (effect,)
             raise
         self._delete(*jobs)
