@@ -359,6 +359,15 @@ def test_jobs_of_others_may_time_out_once_each() -> None:
     assert not before.explains("job-timeouts", "3", "5", True)
 
 
+def test_the_step_of_a_violation_has_the_command_that_was_answered() -> None:
+    violation = Violation([r"WATCHING 2\r\n"], r"WATCHING 3\r\n", 1)
+    text = r"""
+A > watch a\r\nwatch a\r\nkick 1\r\n
+A < WATCHING 2\r\nWATCHING 3\r\n
+"""
+    assert diagnose(violation, parse(text).entries, NEWEST).step.command == "watch"
+
+
 def test_the_step_of_a_violation_has_the_words_of_its_replies() -> None:
     violation = Violation([str(BAD_FORMAT)], str(UNKNOWN_COMMAND))
     entries = parse("A > touch x\\r\\n\nA < UNKNOWN_COMMAND\\r\\n\n").entries

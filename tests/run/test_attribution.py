@@ -19,7 +19,7 @@ from conformance.usual_answers import (
     SERIALLY,
     answer_to_malformed,
 )
-from conformance.verdict import Outage, OutcomeKind, Step, TargetLost
+from conformance.verdict import Deviation, Outage, OutcomeKind, Step, TargetLost
 from reference_server.commands import COMMANDS
 from reference_server.profiles import NEWEST
 from reports.verdicts import Verdict
@@ -269,6 +269,36 @@ def test_what_a_wrong_value_presupposes_explains_it() -> None:
     assert key.blocked == {"stats-tube.pause": "pause-tube.paused"}
     assert found.blocked == {"protocol.name-ends-at-white-space": "pause-tube.paused"}
     assert attributed(name)[0].blocked == {}
+
+
+def test_a_wrong_value_that_its_own_tests_do_not_show_is_no_matter_of_its_key() -> None:
+    """A touch that does nothing shows in the counts of states."""
+    shown = Step(OutcomeKind.WRONG_VALUE, "stats", subject="current-jobs-urgent")
+    blame = blame_of(Deviation("1", "2", step=shown), Traits())
+    random = case("protocol.any-transition", Verdict.FAIL), blame
+    assert attributed(random)[0].blocked == {}
+    directed = fails("stats.current-jobs-urgent", "", Step(OutcomeKind.WRONG_VALUE))
+    assert attributed(directed, random)[1].blocked == {
+        "protocol.any-transition": "stats.current-jobs-urgent"
+    }
+
+
+def test_a_wrong_value_is_a_matter_of_what_its_own_tests_show_of_the_key() -> None:
+    shown = Step(OutcomeKind.WRONG_VALUE, "stats-job", subject="time-left")
+    random = fails("protocol.any-program", "", shown, "stats-job.ok")
+    directed = fails("stats-job.time-left-delayed", "", Step(OutcomeKind.WRONG_VALUE))
+    assert attributed(directed, random)[1].blocked == {
+        "protocol.any-program": "stats-job.time-left-delayed"
+    }
+
+
+def test_what_a_requirement_presupposes_explains_what_it_would_explain() -> None:
+    *_, found = attributed(
+        fails("kick.otherwise-delayed"),
+        fails("kick.bound", "", Step(OutcomeKind.WRONG_VALUE)),
+        fails("protocol.any-program"),
+    )
+    assert found.blocked == {"protocol.any-program": "kick.bound"}
 
 
 def test_failures_about_nothing_that_has_a_name_have_no_cause_in_common() -> None:

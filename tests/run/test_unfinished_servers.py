@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,13 @@ from conformance.run.attribution import blame_of, cause_of
 from conformance.run.next_step import next_step
 from conformance.target.builtin import BuiltIn
 from conformance.target.traits import Unusable
-from conformance.usual_answers import usual_answer
+from conformance.usual_answers import MAY_BE_SILENT, usual_answer
 from conformance.verdict import Deviation
+from reference_server.events import Event, Hangup, Output
 from reference_server.faults import Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
-from reference_server.state import Client, Job
+from reference_server.state import SECOND, Client, Job
 from reference_server.wire import (
     DELETED,
     UNKNOWN_COMMAND,
@@ -112,6 +114,34 @@ def test_a_line_with_a_wrong_answer_is_not_sent_to_synchronise() -> None:
     assert "delete.not-found" in found["delete.not-found"]
     for slug in slugs:
         assert slug not in found[slug]
+
+
+class _HangsUp(Model):
+    """Ends the connection of a client that has said nothing for two seconds."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._heard: dict[int, int] = {}
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        outputs = super().step(event, now, conn)
+        self._heard[conn] = now
+        silent = [
+            client.id
+            for client in self.connections.values()
+            if not client.waiting and now - self._heard[client.id] >= 2 * SECOND
+        ]
+        return [*outputs, *((number, Hangup()) for number in silent)]
+
+
+def test_the_end_of_a_silent_client_is_no_matter_of_its_next_command() -> None:
+    tested = ("put.ready-after-delay", "release.ready-after-delay", "stats-job.age")
+    with _surveyed(Fault("", "other", _HangsUp)) as server:
+        found = _blamed(server, MAY_BE_SILENT, *tested)
+    assert found.pop(MAY_BE_SILENT) == {MAY_BE_SILENT}
+    for slug, blamed in found.items():
+        assert MAY_BE_SILENT in blamed, slug
+        assert blamed <= {"", MAY_BE_SILENT}, slug
 
 
 def test_an_unknown_command_is_to_blame_whatever_the_test_is_about() -> None:
