@@ -286,8 +286,8 @@ class _Numbers:
             self._look(place, int(text) if text.isdecimal() else 0, jobs)
         except Deviation as deviation:
             effect, step = EFFECTS.get(place[:2]), deviation.step
-            # Another reply than the expected one may be that of a number that is not understood.
-            if effect and (not step.came or step.came in step.words):
+            # Another reply to the command itself may be that to a number that is not understood.
+            if effect and (step.command != place.verb or step.came in step.words):
                 deviation.suspects += (effect,)
             raise
         self._delete(*jobs)
