@@ -325,8 +325,8 @@ class Oracle(Transitions):
                 # A timer that need not have fired yet is considered later, if it matters; one by
                 # which a client that waits is served is due now.
                 ordered = [a for a in alarms if not self._may_be_lost(state, a)]
-                must = [a for a in ordered[:1] if self._must_fire(state, ordered, now)]
-                alarms = must or state.model.services[:1]
+                is_over = self._must_fire(state, ordered, now)
+                alarms = (ordered if is_over else state.model.services)[:1]
                 if not alarms:
                     found.append(state)
             self._count(1)

@@ -11,7 +11,7 @@ from reference_server.state import SECOND
 PUT, INSERTED = b"put 0 0 60 1\r\na\r\n", b"INSERTED 1\r\n"
 RESERVED, FOUND = b"RESERVED 1 1\r\na\r\n", b"FOUND 1 1\r\na\r\n"
 MARGIN = SECOND // 100
-"""By how much two points in time may differ without being told apart, in nanoseconds."""
+"""The most that the clocks of target and tester may differ, in nanoseconds."""
 
 
 @pytest.fixture

@@ -304,10 +304,9 @@ class _ServesNobody(Model):
         super()._handle(event, conn)
         if not self.service:
             return
-        for tube in list(self.tubes):
-            while tube.waiting and not tube.pause and (job := self._next_of(tube)):
-                self._dequeue(job)
-                self._serve(job)
+        for tube in [tube for tube in self.tubes if not tube.pause]:
+            # Where there is no pause to end, this only serves the clients that wait.
+            self._unpause(tube)
 
 
 class _ServesLater(Server):
