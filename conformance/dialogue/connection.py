@@ -174,7 +174,7 @@ class Connection(UsualCommands):
         requirement of its own; everything else is tested without it.
         """
         self.poll()
-        if len(self._asked) == self._answered and not self.stopped and not self._half_closed:
+        if self._is_silent and not self._arrivals:
             self._write(self.ping)
             self._asked.append(self.ping)
             role = self._set_up_role(self.ping.decode())
@@ -220,6 +220,7 @@ class Connection(UsualCommands):
         traits = self._target.traits
         if not (self._half_closed or self.stopped):
             self._transcript.add(self.name, "!", CLIENT_HALF_CLOSES, self._timeline.now())
+        self._half_closed = True
         self.transport.half_close()
         if not self.has_timed_out and (traits.ends_waiting if self.is_owed else True):
             self._is_over_within(
@@ -306,18 +307,19 @@ class Connection(UsualCommands):
         return len(self._asked) > self._answered + len(self._arrivals)
 
     @property
-    def is_at_rest(self) -> bool:
-        """Return whether it is open, and neither side has anything to say.
+    def _is_silent(self) -> bool:
+        """Return whether it is open, and neither side has anything to say."""
+        return not (self.stopped or self.is_owed or self._half_closed)
 
-        A target may end a connection after an error.
-        """
-        is_silent = not (self.stopped or self.is_owed or self._half_closed)
-        return is_silent and self._last_word not in TIMELESS
+    @property
+    def is_at_rest(self) -> bool:
+        """Return whether it is silent, and may not be ended, as it may be after an error."""
+        return self._is_silent and self._last_word not in TIMELESS
 
     def must_be_open(self) -> None:
-        """Raise Deviation if the target has ended the connection although it was at rest."""
+        """Raise Deviation if the target has ended the connection, which was at rest."""
         self.poll()
-        if self.transport.ended:
+        if self.transport.ended and not self._half_closed:
             observed = "the target closed the connection of a client that was silent"
             deviation = self._gone("an open connection", observed, Step(OutcomeKind.DISCONNECTED))
             if not isinstance(deviation, TargetLost):

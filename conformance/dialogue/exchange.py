@@ -8,7 +8,13 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
-from conformance.usual_answers import ID_UNIQUE, IN_STEP, answer_to_malformed, key_requirement
+from conformance.usual_answers import (
+    ID_UNIQUE,
+    IN_STEP,
+    MAY_BE_SILENT,
+    answer_to_malformed,
+    key_requirement,
+)
 from conformance.verdict import Deviation, NotOffered, OutcomeKind, Step
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
@@ -146,7 +152,7 @@ class Exchange:
     ) -> None:
         self._connection = connection
         self._index = index
-        self._sent_at = sent_at
+        self._asked_at = self._sent_at = sent_at
         self._role = role
         self._arrival: Arrival | None = None
 
@@ -225,6 +231,10 @@ class Exchange:
         if _is_of_another_command(came, words, self._connection.command(self._index)):
             # Its time is not that of the reply to this command.
             deviation.suspects = (IN_STEP,)
+        has_waited = self._connection.nominal > self._asked_at
+        if has_waited and deviation.step.kind is OutcomeKind.DISCONNECTED:
+            # It may have been ended because its client has said nothing more.
+            deviation.suspects = (MAY_BE_SILENT,)
 
     def _wrong(self, expected: str, words: set[str], arrival: Arrival) -> Deviation:
         """Return the deviation of an unexpected reply; ``words`` are those of the expected."""

@@ -166,6 +166,7 @@ class Timeline:
         self._transcript = transcript
         self._limits = target.limits
         self._connections: list[Participant] = []
+        self._at_rest: list[Participant] = []
         self._origin: float | None = None
         self._advanced_until = 0.0
         self._polled = 0.0
@@ -230,12 +231,12 @@ class Timeline:
         if self._settled:
             return
         self._settled = True
-        with self._passing():
-            if self._clock.movable:
-                self._jump(self._limits.lateness)
-            else:
-                left = self._advanced_until + self._limits.lateness - self.now()
-                collect(self._connections, time.monotonic() + left)
+        if self._clock.movable:
+            self._jump(self._limits.lateness)
+        else:
+            left = self._advanced_until + self._limits.lateness - self.now()
+            collect(self._connections, time.monotonic() + left)
+        self._must_be_open()
 
     def advance(self, seconds: float) -> None:
         """Let time pass on the target, and note when which reply comes."""
@@ -299,13 +300,13 @@ class Timeline:
         """Do as :meth:`advance` under a real clock, but let clients that are idle stay idle."""
         self._live_through(seconds)
 
-    @contextlib.contextmanager
-    def _passing(self) -> Iterator[None]:
-        """Expect that the connections that are at rest are not ended while time passes."""
+    def _notes_rest(self) -> None:
+        """Note which connections are at rest: until the next command, they must not be ended."""
         collect(self._connections, 0.0)
-        at_rest = [connection for connection in self._connections if connection.is_at_rest]
-        yield
-        for connection in at_rest:
+        self._at_rest = [connection for connection in self._connections if connection.is_at_rest]
+
+    def _must_be_open(self) -> None:
+        for connection in self._at_rest:
             connection.must_be_open()
 
     def _move(self, seconds: float) -> None:
@@ -320,15 +321,16 @@ class Timeline:
             steps.append(OVERSHOOT)
         else:
             steps[-1] += OVERSHOOT
-        with self._passing():
-            for step in steps:
-                collect(self._connections, 0.0)
-                is_alive = self._jump(step)
+        self._notes_rest()
+        for step in steps:
+            is_alive = self._jump(step)
+            collect(self._connections, 0.0)
         if was_alive and not is_alive and (outage := self._target.outage()) is not None:
             # No command has done that.
             raise TargetLost(GOES_ON, outage, self._transcript.last)
         self.nominal += seconds
         self._settled = False
+        self._must_be_open()
 
     def _jump(self, seconds: float) -> bool:
         """Move the target's clock; return False if it hangs then."""
@@ -351,11 +353,12 @@ class Timeline:
         self.can_wait(seconds)
         self.before_sending()
         self.waits()
-        with self._passing():
-            collect(self._connections, time.monotonic() + seconds)
+        self._notes_rest()
+        collect(self._connections, time.monotonic() + seconds)
         self.nominal += seconds
         self.longest_wait = max(self.longest_wait, seconds)
         self._advanced_until = self.now()
         self._transcript.add_time(self._advanced_until)
         self._due = self._starvation.mark()
         self._settled = False
+        self._must_be_open()

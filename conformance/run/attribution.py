@@ -211,9 +211,11 @@ def _attributed(
 def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
     """Return the broken requirement that a reply in a directed test belongs to; else empty.
 
-    Which error a malformed line gets is the very matter of some tests.
+    So does the end of the connection instead of a reply. Which error a malformed line gets is the
+    very matter of some tests.
     """
-    is_reply = blame.step.came or blame.step.kind is OutcomeKind.WRONG_VALUE
+    kind = blame.step.kind
+    is_reply = blame.step.came or kind in (OutcomeKind.WRONG_VALUE, OutcomeKind.DISCONNECTED)
     if not is_reply or _is_random(test):
         return ""
     is_of_errors = any(

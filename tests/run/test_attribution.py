@@ -15,6 +15,7 @@ from conformance.usual_answers import (
     DRAINING,
     DRAINS,
     IN_STEP,
+    MAY_BE_SILENT,
     OVERLAP,
     SERIALLY,
     answer_to_malformed,
@@ -136,6 +137,14 @@ def test_a_reply_that_other_commands_get_is_out_of_step_where_replies_are(
         _, found = attributed(fails(IN_STEP), fails("bury.fifo", owner, foreign, IN_STEP))
         assert found.blocked == {"bury.fifo": IN_STEP}
         assert found.test.requirements == ["bury.fifo"]
+
+
+def test_the_end_of_a_client_that_waits_is_that_of_a_silent_one_where_those_are_ended() -> None:
+    ended = Step(OutcomeKind.DISCONNECTED, "reserve", ("RESERVED",))
+    waits = "reserve.waits-for-job"
+    (alone,) = attributed(fails(waits, "", ended, MAY_BE_SILENT))
+    _, found = attributed(fails(MAY_BE_SILENT), fails(waits, "", ended, MAY_BE_SILENT))
+    assert (alone.blocked, found.blocked) == ({}, {waits: MAY_BE_SILENT})
 
 
 def test_a_malformed_line_that_gets_another_error_is_refused() -> None:

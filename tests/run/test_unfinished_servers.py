@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from conformance.catalogue import catalogue
+from conformance.dialogue.connection import Connection
+from conformance.dialogue.schedule import Timeline
 from conformance.run import runner as running
 from conformance.run.aggregation import RequirementVerdict
 from conformance.run.attribution import blame_of, cause_of
@@ -26,6 +28,7 @@ from reference_server.state import SECOND, Client, Job
 from reference_server.wire import (
     DELETED,
     UNKNOWN_COMMAND,
+    Command,
     Malformed,
     Reply,
     Request,
@@ -142,6 +145,36 @@ def test_the_end_of_a_silent_client_is_no_matter_of_its_next_command() -> None:
     for slug, blamed in found.items():
         assert MAY_BE_SILENT in blamed, slug
         assert blamed <= {"", MAY_BE_SILENT}, slug
+
+
+class _EndsOthers(Model):
+    """Ends all connections but that of a client that says list-tubes."""
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        outputs = super().step(event, now, conn)
+        others = {*self.connections} - {conn} if event == Command("list-tubes") else ()
+        return [*outputs, *((number, Hangup()) for number in others)]
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+def test_an_end_is_that_of_a_silent_client_until_it_says_something(is_waiting: bool) -> None:
+    def is_silent(client: Connection, clock: Timeline) -> None:
+        waiting = client.send("reserve") if is_waiting else None
+        clock.advance(1)
+        with server.connect() as stranger:
+            stranger.send(b"list-tubes\r\n")
+            assert stranger.receive_within(5).startswith(b"OK")
+        if waiting:
+            waiting.reply("RESERVED")
+        client.send("stats").reply("OK")
+
+    with _surveyed(Fault("", "other", _EndsOthers)) as server:
+        error = running.run(is_silent, {"client": None, "clock": None}, server).error
+    assert isinstance(error, Deviation)
+    if is_waiting:
+        assert (error.owner, error.suspects) == ("", (MAY_BE_SILENT,))
+    else:
+        assert error.owner == MAY_BE_SILENT
 
 
 def test_an_unknown_command_is_to_blame_whatever_the_test_is_about() -> None:
