@@ -27,8 +27,8 @@ class Requirement:
 
     ``levels`` begins with the first profile that it belongs to; each level holds from a profile on,
     as texts of other profiles may say more or less. ``until`` is the last profile that it belongs
-    to, None if the newest does. ``presupposes`` is the slug of the requirement without which this
-    one says nothing, as it is a special case of it, or a consequence; empty if there is none.
+    to, None if the newest does. ``presupposes`` are the slugs of the requirements without which
+    this one says nothing, as it is a special case of them, or a consequence.
     """
 
     slug: str
@@ -37,7 +37,7 @@ class Requirement:
     source: str
     clause: str
     until: str | None = None
-    presupposes: str = ""
+    presupposes: tuple[str, ...] = ()
 
     @property
     def document(self) -> str:
@@ -155,10 +155,12 @@ def _requirement(
             raise complain(f"a profile must be one of {', '.join(_STAGES)}, not {stage!r}")
     if not levels or list(levels) != sorted(levels, key=_STAGES.index):
         raise complain("the profiles of level must be there, the oldest first")
-    words, presupposes = " ".join(clause.split()), entry.get("presupposes", "")
-    if not isinstance(presupposes, str):
-        raise complain("presupposes names another requirement")
-    return Requirement(slug, tuple(levels.items()), section, source, words, until, presupposes)
+    bases = entry.get("presupposes", [])
+    bases = [bases] if isinstance(bases, str) else bases
+    if not (isinstance(bases, list) and all(isinstance(base, str) for base in bases)):
+        raise complain("presupposes names other requirements")
+    words = " ".join(clause.split())
+    return Requirement(slug, tuple(levels.items()), section, source, words, until, tuple(bases))
 
 
 @cache
@@ -200,17 +202,17 @@ def read_catalogue(
                 raise CatalogueError(f"{name}: {slug} is in another file, too")
             result[slug] = found
     for slug in result:
-        _check_presupposed(slug, result)
+        _check_presupposed([slug], result)
     return result
 
 
-def _check_presupposed(slug: str, known: Mapping[str, Requirement]) -> None:
-    chain = [slug]
-    while base := known[chain[-1]].presupposes:
+def _check_presupposed(chain: list[str], known: Mapping[str, Requirement]) -> None:
+    """Check what the last of a chain presupposes; each requirement in it presupposes the next."""
+    for base in known[chain[-1]].presupposes:
         if base not in known or base in chain:
             why = "it presupposes itself" if base in known else "there is no such requirement"
             raise CatalogueError(f"{chain[-1]} presupposes {base}, but {why}")
-        chain.append(base)
+        _check_presupposed([*chain, base], known)
 
 
 def _read_file(

@@ -18,6 +18,7 @@ from conformance.usual_answers import (
     DRAINING,
     DRAINS,
     IN_STEP,
+    OVERLAP,
     SERIALLY,
     key_requirement,
     usual_answer,
@@ -139,6 +140,18 @@ def attribute(
         # Failures at no certain command need not have anything in common.
         if blame.step.command
     }
+    # What explains a finding of commands in sequence may explain one of clients at the same time.
+    in_sequence = broken.intersection(
+        _explanation(test, blame, broken, explained)
+        for test, blame in failed
+        if _is_random(test) and not blame.owner and OVERLAP not in test.requirements
+    )
+    blames = [
+        replace(blame, suspects=(*blame.suspects, *sorted(in_sequence)))
+        if blame and OVERLAP in test.requirements
+        else blame
+        for test, blame in zip(tests, blames, strict=True)
+    ]
     return [
         _attributed(test, blame, broken, explained, is_must)
         for test, blame in zip(tests, blames, strict=True)
@@ -195,7 +208,9 @@ def _attributed(
     elif not owner and blame.step.kind.is_loss:
         owner = next(_broken_suspects(test, blame, broken), "")
     elif not owner:
-        owner = _broken_base(test, broken)
+        bases = {_broken_base(slug, broken) for slug in test.requirements}
+        owner = bases.pop() if len(bases) == 1 else ""
+    owner = _most_basic(owner, broken) if owner in broken else owner
     if not owner:
         return Attribution(test, {})
     blocked = {slug: owner for slug in test.requirements if slug != owner}
@@ -225,19 +240,15 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
     return next((slug for slug in known if slug == IN_STEP or not is_of_errors), "")
 
 
-def _broken_base(test: Test, broken: set[str]) -> str:
-    """Return the broken requirement that all of a test's own presuppose; empty if there is none."""
-    bases = {_most_basic(catalogue()[slug].presupposes, broken) for slug in test.requirements}
-    return bases.pop() if len(bases) == 1 else ""
+def _broken_base(slug: str, broken: set[str]) -> str:
+    """Return the most basic broken requirement that this one presupposes; empty if none is."""
+    bases = (_most_basic(base, broken) for base in catalogue()[slug].presupposes)
+    return next(filter(None, bases), "")
 
 
 def _most_basic(slug: str, broken: set[str]) -> str:
-    """Return the last broken one of a requirement and those that it presupposes; empty if none."""
-    found = ""
-    while slug:
-        found = slug if slug in broken else found
-        slug = catalogue()[slug].presupposes
-    return found
+    """Return the most basic broken one of this requirement and all that it presupposes."""
+    return _broken_base(slug, broken) or (slug if slug in broken else "")
 
 
 def _broken_suspects(test: Test, blame: Blame, broken: set[str]) -> Iterator[str]:
@@ -251,7 +262,7 @@ def _broken_suspects(test: Test, blame: Blame, broken: set[str]) -> Iterator[str
         of_value = f"{step.command}.{step.subject}-"
         suspects += (key_requirement(step.command, step.subject),)
         suspects += tuple(sorted(slug for slug in broken if slug.startswith(of_value)))
-    found = (_most_basic(slug, broken) for slug in suspects)
+    found = (_most_basic(slug, broken) for slug in suspects if slug)
     return (slug for slug in found if slug and slug not in test.requirements)
 
 

@@ -84,7 +84,6 @@ def _release_assigns_a_priority(life: Life) -> Iterator[None]:
     yield
     life.client.hold(first, life.body)
     life.client.release(first, pri=9)
-    life.client.job_is(first, pri=9)
     life.client.reserve().expect(RESERVED(second, life.body))
     life.client.reserve().expect(RESERVED(first, life.body))
 

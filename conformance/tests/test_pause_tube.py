@@ -189,13 +189,19 @@ def test_a_ttr_ends_during_a_pause(
     "The pause-tube command can delay any new job being reserved for a given time.",
 )
 def test_a_client_that_waits_for_a_paused_tube_is_warned_and_timed_out(
-    client: Connection, worker: Connection, clock: Timeline
+    client: Connection, worker: Connection, other: Connection, new_tube: NewTube, clock: Timeline
 ) -> None:
+    tube = new_tube()
+    other.use(tube)
+    other.watch(tube)
+    other.put_and_reserve(ttr=2)
     client.put_and_reserve(ttr=2)
     client.put(b"b")
     client.pause(3600)
+    elsewhere = other.wait_for_margin()
     warned, timed_out = client.reserve_waiting(), worker.reserve_within(1)
     clock.advance(1)
+    elsewhere.expect(DEADLINE_SOON)
     warned.expect(DEADLINE_SOON)
     timed_out.expect(TIMED_OUT)
 

@@ -101,6 +101,6 @@ def test_a_timeout_that_ends_before_the_margin(client: Connection, clock: Timeli
     waiting = client.tested.reserve_within(1)
     clock.advance(1)
     waiting.expect(TIMED_OUT)
-    waiting = client.reserve_waiting()
+    waiting = client.wait_for_margin()
     clock.advance(2)
     waiting.expect(DEADLINE_SOON)

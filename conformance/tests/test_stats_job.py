@@ -128,8 +128,6 @@ def test_stats_job_tells_the_ttr_that_is_left(client: Connection, clock: Timelin
     assert client.stats_job(job)["time-left"] in ("99", "100")
     clock.advance(2)
     assert client.stats_job(job)["time-left"] in ("97", "98")
-    client.touch(job)
-    assert client.stats_job(job)["time-left"] in ("99", "100")
 
 
 @requirement(

@@ -267,6 +267,31 @@ def test_a_crash_after_a_client_has_left_is_a_matter_of_that() -> None:
     assert attributed(*CRASHES, after_the_end)[-1].blocked == {"bury.fifo": CLOSES}
 
 
+def test_what_the_owner_of_a_step_presupposes_explains_it() -> None:
+    base, kicked = "put.ready-after-delay", "kick-job.kicked"
+    for slug in (kicked, "kick-job.same-tube"):
+        _, own, found = attributed(fails(base), fails(kicked), fails(slug, kicked))
+        assert (own.blocked, found.blocked) == ({kicked: base}, {slug: base})
+
+
+@pytest.mark.parametrize("base", ["put.ready-after-delay", "put.smaller-priority-first"])
+def test_each_of_several_requirements_that_one_presupposes_blocks_it(base: str) -> None:
+    _, found = attributed(fails(base), fails("put.delayed-jobs-in-order"))
+    assert found.blocked == {"put.delayed-jobs-in-order": base}
+
+
+def test_what_explains_commands_in_sequence_may_explain_overlapping_ones() -> None:
+    other = Step(OutcomeKind.WRONG_REPLY, "reserve", ("RESERVED",), "TIMED_OUT")
+    overlap = fails(OVERLAP, "", other)
+    (alone,) = attributed(overlap)
+    assert alone.blocked == {}
+    explained = fails("protocol.any-conversation", "", SILENT, "kick.bound")
+    *_, unlike = attributed(explained, overlap)
+    assert unlike.blocked == {}
+    *_, found = attributed(fails("kick.bound"), explained, overlap)
+    assert found.blocked == {OVERLAP: "kick.bound"}
+
+
 def test_what_a_wrong_value_presupposes_explains_it() -> None:
     """A pause that does nothing is shown nowhere."""
     shown = Step(OutcomeKind.WRONG_VALUE, "stats-tube", subject="pause")
