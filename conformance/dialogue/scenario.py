@@ -221,6 +221,21 @@ class Scenario:
             if current != 1:
                 raise NotTestable("needs a server of its own: others are connected to the target")
 
+    def clients_at_most(self) -> int | None:
+        """Return how many clients of this test the target serves, if it serves no more; else None.
+
+        No text says how many it must serve: a new one is served as soon as one of them has left.
+        """
+        for connection in self._connections:
+            connection.poll()
+        resting = [connection for connection in self._connections if connection.is_at_rest]
+        if self.exhausts or not resting or not resting[0].is_served():
+            return None
+        count = sum(not connection.stopped for connection in self._connections)
+        is_full = self.target.outage() is not None
+        resting[0].finish(time.monotonic() + self.target.limits.clean_up)
+        return count if is_full and self.target.outage() is None else None
+
     @property
     def exhausts(self) -> bool:
         """Return whether the target got less than it needs."""

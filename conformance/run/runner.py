@@ -229,6 +229,10 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
             lost = TargetLost(GOES_ON, outage, command=seen.step.command)
             lost.owner = seen.owner
         outcome.error = lost
+    if isinstance(outcome.error, TargetLost) and (most := scenario.clients_at_most()) is not None:
+        outcome.error = NotTestable(
+            f"the target serves no more clients than {most} at the same time"
+        )
     if (
         "exploration" in arguments
         and isinstance(outcome.error, Deviation)

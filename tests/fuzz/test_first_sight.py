@@ -1,4 +1,4 @@
-"""Findings are told at first sight, and made small later; those that take longest come last."""
+"""Findings are told at first sight, and minimised later; those that take longest come last."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_all_are_told_before_the_first_is_made_small_and_silences_come_last(
 ) -> None:
     fuzz(Scouts([b"peek-delayed", b"delete 1 x", b"touch 1 x"]), most, tmp_path, told)
     assert told == ["seen"] * 3 + ["delete", "touch", "peek-delayed"][:most]
-    # What is not made small stays where it was kept at first sight.
+    # What is not minimised stays where it was kept at first sight.
     assert len(list(tmp_path.glob("unreduced-*"))) == 3 - most
 
 

@@ -181,6 +181,6 @@ def test_what_half_closing_shows_is_told_if_nothing_else_is_wrong() -> None:
     deviation = _overlapped(WaitsOn, 12)
     assert not deviation.de_facto
     assert str(deviation).endswith(
-        "clients at work; not made small, as what overlaps is not the same twice"
+        "clients at work; not minimised, as what overlaps is not the same twice"
     )
     assert deviation.suspects == ("reserve.half-closed",)

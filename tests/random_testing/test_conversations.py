@@ -1,4 +1,4 @@
-"""Conversations that are made up: of any bytes, made small, seen again, and ended."""
+"""Conversations that are made up: of any bytes, minimised, seen again, and ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings are made small: fast, for a limited time, and without what shows nothing."""
+"""Findings are minimised: fast, for a limited time, and without what shows nothing."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ import pytest
 
 from conformance.dialogue.bulk import Bulk
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.scenario import Scenario
+from conformance.dialogue.many_clients import gather
+from conformance.dialogue.scenario import Connect, Scenario
 from conformance.dialogue.schedule import Timeline
 from conformance.random_testing.exploration import Exploration
 from conformance.run.runner import run
@@ -19,7 +20,10 @@ from conformance.target.address import ask, connect, visit
 from conformance.target.builtin import BuiltIn
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.transport import Transport
-from conformance.verdict import Outage, OutcomeKind, TargetLost
+from conformance.verdict import NotTestable, Outage, OutcomeKind, TargetLost
+from reference_server.events import Connected, Event, Hangup, Output
+from reference_server.faults import Fault
+from reference_server.model import Model
 from tests.servers import changed_server
 
 
@@ -201,3 +205,47 @@ def test_a_target_is_brought_back_for_the_next_program(does: str, tmp_path: Path
     exploration.end(session)
     target.close()
     assert not mark.exists()
+
+
+FEW = 3
+"""Clients that a server serves at the same time."""
+
+
+class _ServesFew(Model):
+    """Ends the connection of each client that is one too many."""
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        outputs = super().step(event, now, conn)
+        is_refused = isinstance(event, Connected) and not self._takes_more()
+        return [*outputs, (conn, Hangup())] if is_refused else outputs
+
+    def _takes_more(self) -> bool:
+        return len(self.connections) <= FEW
+
+
+class _ServesNoMore(_ServesFew):
+    """It does not recover from that."""
+
+    _was_full = False
+
+    def _takes_more(self) -> bool:
+        self._was_full |= not super()._takes_more()
+        return not self._was_full
+
+
+def _crowd_on(model: type[Model]) -> BaseException | None:
+    def is_crowded(connect: Connect) -> None:
+        gather(iter(range(3 * FEW)), connect, Connection.synchronise)
+
+    with contextlib.closing(BuiltIn(fault=Fault("", "other", model), real_time=True)) as server:
+        return run(is_crowded, {"connect": None}, server).error
+
+
+def test_a_target_may_serve_few_clients_at_the_same_time() -> None:
+    error = _crowd_on(_ServesFew)
+    assert isinstance(error, NotTestable)
+    assert str(error) == "the target serves no more clients than 3 at the same time"
+
+
+def test_one_that_serves_no_more_after_a_crowd_is_lost() -> None:
+    assert isinstance(_crowd_on(_ServesNoMore), TargetLost)

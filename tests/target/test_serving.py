@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from conformance.dialogue.many_clients import gather
 from conformance.random_testing.budget import Budget
 from conformance.target.address import ask, visit
 from conformance.target.launched_target import LaunchedTarget
 from conformance.target.serving import serving, signalled
-from conformance.verdict import Deviation, Inconclusive, NotTestable
+from conformance.verdict import Inconclusive, NotTestable
 
 OWN = [Path("/proc", str(os.getpid()))]
 
@@ -130,32 +129,6 @@ def test_a_server_that_a_script_has_started_gets_the_signal(tmp_path: Path) -> N
                 reply = ask(client, b"put 0 0 60 1\r\na", 5)
         assert reply.word == "DRAINING"
         assert target.outage() is None
-
-
-class _Client:
-    """A client of a server that serves three of them."""
-
-    count = 0
-
-    def __init__(self) -> None:
-        _Client.count += 1
-        self.is_third = _Client.count > 3
-
-    def is_served(self) -> bool:
-        return True
-
-    def close(self) -> None: ...
-
-
-def _ask(client: object) -> None:
-    assert isinstance(client, _Client)
-    if client.is_third:
-        raise Deviation("a reply", "nothing within 5 seconds")
-
-
-def test_a_server_may_serve_few_clients_at_a_time() -> None:
-    with pytest.raises(NotTestable, match="serves 3 clients"):
-        gather(iter(range(9)), _Client, _ask)  # type: ignore[arg-type]
 
 
 def test_what_did_not_fit_in_is_told_or_says_nothing() -> None:
