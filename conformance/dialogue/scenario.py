@@ -56,8 +56,9 @@ class Connect(Protocol):
 class _Witnessed:
     """A target whose signals and restarts are written into the transcript."""
 
-    def __init__(self, target: Target, note: Callable[[bytes], None]) -> None:
+    def __init__(self, target: Target, clock: Timeline, note: Callable[[bytes], None]) -> None:
         self._target = target
+        self._clock = clock
         self._note = note
 
     def __getattr__(self, name: str) -> object:
@@ -74,6 +75,8 @@ class _Witnessed:
         self._witness(self._target.crash)
 
     def _witness(self, restart: Callable[[], None]) -> None:
+        # It ends the connections of clients that are silent.
+        self._clock.before_sending()
         try:
             restart()
         finally:
@@ -151,9 +154,9 @@ class Scenario:
             "connect": self.connect,
             "new_client": self.client,
             "new_producer": self.producer,
-            "own_server": _Witnessed(self.target, self._note),
+            "own_server": _Witnessed(self.target, self.clock, self._note),
             "profile": self.target.profile,
-            "server": _Witnessed(self.target, self._note),
+            "server": _Witnessed(self.target, self.clock, self._note),
             "transcript": self.transcript,
             "new_tube": self.new_tube,
             "new_worker": self.worker,
