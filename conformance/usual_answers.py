@@ -50,12 +50,23 @@ _DELETED: Mapping[str, str] = {
 """The requirements of a delete by the job's state; of a reserved job, it is the usual answer."""
 _OBSERVING = ("reserve", "peek", "stats", "list-")
 """The beginnings of commands by which tests observe what they test."""
+REPORTED_BY: Mapping[str, str] = {
+    "state_of": "stats-job.state",
+    "tubes": "list-tubes.all",
+    "tubes_watched": "list-tubes-watched.list",
+    "tube_used": "list-tube-used.using",
+}
+"""The requirements of what tests observe by these helpers."""
 IN_STEP = "protocol.serial-replies"
 """The requirement of a target that sends what nobody has asked for."""
 AFTER_LONG_LINE = "error.long-line-resynchronises"
 """The requirement of a target that does so after a line that is too long."""
 ID_UNIQUE = "reserve.id-unique"
 """The requirement of a target that gives a job the id of another."""
+GIVES_JOBS = ("lifecycle.starts-ready", "put.into-used-tube", "reserve.any-watched-tube")
+"""The requirements of a target that does not give a client a job that is there."""
+WAKES_CLIENTS = ("reserve.waits-for-job", "reserve.timeout-limits-wait")
+"""The requirements of a target that does not give a job to a client that waits."""
 MAY_BE_SILENT = "protocol.silent-for-a-long-time"
 """The requirement of a target that ends the connections of clients that say nothing."""
 CLOSES = "protocol.close-ends-connection"

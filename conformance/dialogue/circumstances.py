@@ -72,6 +72,7 @@ def past(client: Connection, _: Connect, new_tube: NewTube) -> Connection:
     client.peek(job).reply("FOUND")
     client.reserve().reply("RESERVED")
     client.delete(job)
+    client.confirm(f"peek {job}", "NOT_FOUND", "delete.entirely")
     client.go_to(f"use {other}", f"watch {other}", f"use {client.tube}", f"ignore {other}")
     client.send("bogus", Role("error.unknown-command")).any_reply()
     client.send("kick x", Role("kick.bad-format")).any_reply()

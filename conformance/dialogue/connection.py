@@ -77,6 +77,8 @@ class Connection(UsualCommands):
         self._half_closed = False
         self._last_word = ""
         """The first word of the last reply that was expected."""
+        self._spoke_at = (timeline.nominal, timeline.nominal)
+        """The nominal times of the last two messages of this client."""
         timeline.add(self)
 
     @property
@@ -183,6 +185,7 @@ class Connection(UsualCommands):
     def _write(self, data: bytes) -> None:
         position = self._transcript.add(self.name, ">", data, self._timeline.now())
         self._places[len(self._asked)] = position
+        self._spoke_at = (self._spoke_at[1], self._timeline.nominal)
         self._timeline.sends()
         self._send_all(data, position)
 
@@ -394,7 +397,10 @@ class Connection(UsualCommands):
             return self._gone(expected, self._garbage, Step(OutcomeKind.NOT_A_REPLY, command))
         if self.transport.ended:
             step = Step(OutcomeKind.DISCONNECTED, command)
-            return self._gone(expected, "the target closed the connection", step)
+            deviation = self._gone(expected, "the target closed the connection", step)
+            if self._timeline.nominal > self._spoke_at[0]:
+                deviation.suspects = (MAY_BE_SILENT,)
+            return deviation
         self.has_timed_out = True
         self._timeline.note_wait(wait.passed)
         observed = f"no reply within {wait.seconds:g} seconds"

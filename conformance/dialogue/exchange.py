@@ -9,16 +9,17 @@ from typing import NamedTuple, Protocol, TypeVar
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
 from conformance.usual_answers import (
+    GIVES_JOBS,
     ID_UNIQUE,
     IN_STEP,
-    MAY_BE_SILENT,
+    WAKES_CLIENTS,
     answer_to_malformed,
     key_requirement,
 )
 from conformance.verdict import Deviation, NotOffered, OutcomeKind, Step
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
-from reference_server.wire import BAD_FORMAT, OK, Reply
+from reference_server.wire import BAD_FORMAT, NOT_FOUND, OK, TIMED_OUT, Reply
 
 T = TypeVar("T")
 _WORDS = frozenset(word for grammar in COMMANDS.values() for word in grammar.replies)
@@ -29,6 +30,10 @@ TIMELESS = frozenset(("BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF", "JOB_TOO
 
 OTHER_ERRORS = frozenset(("OUT_OF_MEMORY", "INTERNAL_ERROR", "UNKNOWN_COMMAND"))
 """Errors by which a server may refuse a malformed line, though it must not."""
+
+
+_NO_JOB = (TIMED_OUT.word, NOT_FOUND.word)
+"""Replies instead of a job."""
 
 
 class Statistics(dict[str, str]):
@@ -152,7 +157,7 @@ class Exchange:
     ) -> None:
         self._connection = connection
         self._index = index
-        self._asked_at = self._sent_at = sent_at
+        self._sent_at = sent_at
         self._role = role
         self._arrival: Arrival | None = None
 
@@ -231,10 +236,8 @@ class Exchange:
         if _is_of_another_command(came, words, self._connection.command(self._index)):
             # Its time is not that of the reply to this command.
             deviation.suspects = (IN_STEP,)
-        has_waited = self._connection.nominal > self._asked_at
-        if has_waited and deviation.step.kind is OutcomeKind.DISCONNECTED:
-            # It may have been ended because its client has said nothing more.
-            deviation.suspects = (MAY_BE_SILENT,)
+        elif words == ("RESERVED",) and deviation.step.kind is OutcomeKind.NO_REPLY:
+            deviation.suspects = GIVES_JOBS + WAKES_CLIENTS
 
     def _wrong(self, expected: str, words: set[str], arrival: Arrival) -> Deviation:
         """Return the deviation of an unexpected reply; ``words`` are those of the expected."""
@@ -249,6 +252,8 @@ class Exchange:
         if is_foreign:
             # It may be the reply to a command before, once more or too late.
             deviation.suspects = (IN_STEP,)
+        elif reply.word in _NO_JOB and words <= {"RESERVED", "FOUND"}:
+            deviation.suspects = GIVES_JOBS
         elif words == {BAD_FORMAT.word} and reply.word in OTHER_ERRORS:
             # It is refused, but by another word.
             deviation.suspects = (answer_to_malformed(self._connection.profile, step.command),)

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from conformance.dialogue.connection import Connection
+from conformance.usual_answers import REPORTED_BY
 from conformance.verdict import Deviation, OutcomeKind, Step
 
 _PHRASES: Mapping[str, str] = {
@@ -78,8 +79,18 @@ def as_deviation(error: AssertionError) -> Deviation:
             if place == line:
                 step = Step(OutcomeKind.WRONG_VALUE, subject=ast.unparse(test))
                 values = ChainMap(frame.f_locals, frame.f_globals)
-                return Deviation(_sentence(test, values), _observed(test, values, said), step=step)
+                expected, observed = _sentence(test, values), _observed(test, values, said)
+                deviation = Deviation(expected, observed, step=step)
+                deviation.suspects = tuple(_reports(test))
+                return deviation
     return Deviation("the test's assertion", said)
+
+
+def _reports(test: ast.expr) -> Iterator[str]:
+    """Yield the requirements of the reports that an assertion depends on."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Attribute) and node.attr in REPORTED_BY:
+            yield REPORTED_BY[node.attr]
 
 
 def _sentence(test: ast.expr, values: Mapping[str, object]) -> str:

@@ -202,14 +202,14 @@ def _attributed(
         # A directed test may have failed in the same way: that is its requirement. What only
         # happens among other tests was tried alone before.
         unexplained = blame.suspects[0] if blame.step.kind.is_loss and blame.suspects else owner
-        owner = explained.get(_key(test, blame), unexplained)
+        base = _broken_base(owner, broken) or _base_of(test, broken)
+        owner = explained.get(_key(test, blame), base or unexplained)
     elif not owner and _is_random(test):
         owner = _explanation(test, blame, broken, explained)
     elif not owner and blame.step.kind.is_loss:
         owner = next(_broken_suspects(test, blame, broken), "")
     elif not owner:
-        bases = {_broken_base(slug, broken) for slug in test.requirements}
-        owner = bases.pop() if len(bases) == 1 else ""
+        owner = _base_of(test, broken)
     owner = _most_basic(owner, broken) if owner in broken else owner
     if not owner:
         return Attribution(test, {})
@@ -226,18 +226,22 @@ def _attributed(
 def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
     """Return the broken requirement that a reply in a directed test belongs to; else empty.
 
-    So does the end of the connection instead of a reply. Which error a malformed line gets is the
-    very matter of some tests.
+    So do its absence, and the end of the connection. Which error a malformed line gets is the very
+    matter of some tests.
     """
-    kind = blame.step.kind
-    is_reply = blame.step.came or kind in (OutcomeKind.WRONG_VALUE, OutcomeKind.DISCONNECTED)
-    if not is_reply or _is_random(test):
+    if blame.step.kind.is_loss or _is_random(test):
         return ""
-    is_of_errors = any(
+    is_of_errors = blame.step.came and any(
         slug.startswith("error.") or slug.endswith(_REFUSED) for slug in test.requirements
     )
     known = _broken_suspects(test, blame, broken)
     return next((slug for slug in known if slug == IN_STEP or not is_of_errors), "")
+
+
+def _base_of(test: Test, broken: set[str]) -> str:
+    """Return the broken requirement that all of a test's own presuppose; empty if there is none."""
+    bases = {_broken_base(slug, broken) for slug in test.requirements}
+    return bases.pop() if len(bases) == 1 else ""
 
 
 def _broken_base(slug: str, broken: set[str]) -> str:

@@ -166,7 +166,7 @@ def test_the_exchange_of_seed_001(
     job = producer.put(tweet, ttr=ttr)
     both = worker.raw(b"reserve\r\nreserve\r\n", replies=2)
     both.expect(RESERVED(job, tweet))
-    delete = worker.send(f"delete {job}")
+    delete = worker.send(f"delete {job}", Role("reserve.deadline-unblocks-connection"))
     producer.linger()
     both.nth(1, Role("reserve.pipelined-behind-wait")).is_pending()
     clock.advance(ttr - 1)

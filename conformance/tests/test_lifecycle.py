@@ -10,7 +10,6 @@ from reference_server.wire import RESERVED
 def test_a_new_job_is_ready(client: Connection) -> None:
     job = client.put(b"a")
     assert client.state_of(job) == "ready"
-    client.reserve().expect(RESERVED(job, b"a"))
 
 
 @requirement(

@@ -141,7 +141,7 @@ def test_a_job_is_held_as_long_as_its_holder_touches_it(
 def test_a_client_that_was_silent_for_long_is_served(
     client: Connection, other: Connection, clock: Timeline, span: int
 ) -> None:
-    job = client.put_and_reserve(ttr=2 * span)
+    job = client.put_and_reserve(pri=1, ttr=2 * span)
     clock.advance(span)
     client.tested.delete(job)
     job = other.put(b"a")

@@ -124,7 +124,8 @@ def _with_zeros(place: NumberPlace) -> tuple[str, ...]:
             return ("0{0}", "00{0}", f"{ZEROS}{{0}}")
         case ArgumentKind.SIZE | ArgumentKind.COUNT | ArgumentKind.TIMEOUT:
             return ("00", "007", "010", f"{ZEROS}7")
-    return (*("00",) * (not _is_ttr(place)), "007", "010", f"{ZEROS}7", f"{ZEROS}{U32}")
+    # They grow, as a second pause need not shorten the first.
+    return (*("00",) * (not _is_ttr(place)), "007", f"{ZEROS}7", "010", f"{ZEROS}{U32}")
 
 
 def _beyond(place: NumberPlace) -> tuple[str, ...]:

@@ -95,7 +95,19 @@ def test_watching_a_tube_does_not_change_where_put_inserts(
     "Jobs with smaller priority values will be scheduled before jobs with larger priorities.",
 )
 def test_jobs_with_smaller_priority_values_come_first(client: Connection) -> None:
-    priorities = [5, 1023, 0, 4294967295, 1024, 1, 2**31, 7, 2, 4294967294]
+    _come_by_priority(client, [5, 1023, 10, 70000, 1024, 1, 999999, 7, 2, 1000000])
+
+
+@requirement(
+    "put.priority-limit",
+    "<pri> is an integer < 2**32. […] The most urgent priority is 0; the least urgent priority is "
+    "4,294,967,295.",
+)
+def test_the_largest_priority_values_come_last(client: Connection) -> None:
+    _come_by_priority(client, [2**31, 0, 2**32 - 1, 2**31 - 1, 2**32 - 2])
+
+
+def _come_by_priority(client: Connection, priorities: list[int]) -> None:
     jobs = {pri: client.put(b"%d" % pri, pri=pri) for pri in priorities}
     for pri in sorted(priorities):
         client.reserve().expect(RESERVED(jobs[pri], b"%d" % pri))

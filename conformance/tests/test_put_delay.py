@@ -49,7 +49,7 @@ def test_a_client_that_waits_gets_a_job_when_its_delay_is_over(
 
 
 @requirement(
-    "put.ready-after-delay",
+    "put.long-delay",
     "<delay> is an integer number of seconds to wait before putting the job in the ready queue.",
 )
 def test_the_longest_delay(own_server: Target, client: Connection, clock: Timeline) -> None:

@@ -53,9 +53,8 @@ def test_stats_job_tells_the_tube(client: Connection, new_tube: NewTube) -> None
 
 @requirement("stats-job.state", '"state" is "ready" or "delayed" or "reserved" or "buried"')
 def test_stats_job_tells_the_state(client: Connection) -> None:
-    job = client.put(b"a", delay=3600)
-    assert client.state_of(job) == "delayed"
-    client.kick_one("delayed")
+    delayed, job = client.put(b"a", delay=3600), client.put(b"a")
+    assert client.state_of(delayed) == "delayed"
     assert client.state_of(job) == "ready"
     client.hold(job)
     assert client.state_of(job) == "reserved"

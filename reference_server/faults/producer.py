@@ -79,7 +79,7 @@ class PutsWhereItWatches(Model):
         conn.use = used
 
 
-@fault("put.smaller-priority-first", "priorities are compared as if they had 31 bits")
+@fault("put.priority-limit", "priorities are compared as if they had 31 bits")
 class SignedPriorities(Model):
     def _put(self, conn: Client, put: Put) -> None:
         super()._put(conn, put)

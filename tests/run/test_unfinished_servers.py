@@ -177,6 +177,27 @@ def test_an_end_is_that_of_a_silent_client_until_it_says_something(is_waiting: b
         assert error.owner == MAY_BE_SILENT
 
 
+class _HangsUpLate(_HangsUp):
+    """Notices at the next command of a client that it was silent for two seconds."""
+
+    def step(self, event: Event, now: int, conn: int = 0) -> list[Output]:
+        was_silent = now - self._heard.get(conn, now) >= 2 * SECOND
+        if was_silent and isinstance(event, Command):
+            return [(conn, Hangup())]
+        return [output for output in super().step(event, now, conn) if output[0] == conn]
+
+
+def test_a_command_after_a_long_silence_may_not_be_what_ends_the_connection() -> None:
+    def is_silent(client: Connection, clock: Timeline) -> None:
+        clock.advance(3)
+        client.send("stats").reply("OK")
+
+    with _surveyed(Fault("", "other", _HangsUpLate)) as server:
+        error = running.run(is_silent, {"client": None, "clock": None}, server).error
+    assert isinstance(error, Deviation)
+    assert (error.step.command, error.suspects) == ("stats", (MAY_BE_SILENT,))
+
+
 def test_an_unknown_command_is_to_blame_whatever_the_test_is_about() -> None:
     slugs = ("protocol.any-segmentation", "bury.fifo", "error.bad-format-argument-count")
     with _surveyed(_with_only(*THREE)) as server:

@@ -273,11 +273,39 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
         ),
         ("closes at unknown commands", "error.unknown-command", ["protocol.serial-replies"]),
         ("closes at unknown commands", "error.connection-survives", ["error.pipeline-goes-on"]),
+        (
+            "a-new-job-is-delayed-for-an-instant-that-never-ends",
+            "lifecycle.starts-ready",
+            ["lifecycle.commands-by-state", "put.smaller-priority-first", "reserve.timeout-zero"],
+        ),
+        (
+            "bury-makes-a-job-delayed-for-a-year",
+            "bury.buried",
+            ["kick.buried-only-if-any", "peek.buried", "stats-job.state"],
+        ),
+        (
+            "buried-jobs-are-told-as-ready",
+            "stats-job.state",
+            ["bury.buried", "kick.used-tube-only", "lifecycle.commands-by-state"],
+        ),
+        (
+            "list-tubes-watched-has-a-line-that-is-no-yaml",
+            "list-tubes-watched.list",
+            ["ignore.takes-effect", "use.does-not-watch", "watch.bad-format", "watch.twice"],
+        ),
+        (
+            "release-keeps-the-priority",
+            "release.new-priority",
+            ["release.priority-limit", "stats-job.pri", "stats-tube.current-jobs-urgent"],
+        ),
+        (
+            "only-the-first-watched-tube-is-served",
+            "reserve.any-watched-tube",
+            ["pause-tube.paused", "reserve.smallest-priority", "watch.many-tubes"],
+        ),
     ],
 )
-def test_what_a_command_does_is_no_matter_of_how_it_is_written(
-    name: str, broken: str, others: Sequence[str]
-) -> None:
+def test_one_bug_breaks_one_requirement(name: str, broken: str, others: Sequence[str]) -> None:
     chosen = [one for one in cases() if one.slugs & {broken, *others} and applies(one, NEWEST)]
     found = _verdicts(name, chosen)
     assert {slug for slug, verdict in found.items() if verdict is Verdict.FAIL} == {broken}

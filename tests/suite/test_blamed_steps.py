@@ -232,7 +232,9 @@ def test_where_a_server_gets_in_step_after_a_bad_end_is_no_must(
 
 
 def test_a_put_with_large_numbers_belongs_to_their_limit() -> None:
-    assert blamed(reader(LargestIsTooLarge), "put.smaller-priority-first") == {"put.priority-limit"}
+    assert blamed(reader(LargestIsTooLarge), "stats-tube.current-jobs-urgent") == {
+        "put.priority-limit"
+    }
     assert answer_to_put(NEWEST, 0, 2**32 - 1, 60) == "put.delay-limit"
     assert answer_to_put(PROFILES["1.10"], 0, 2**32 - 1, 60) == "put.inserted"
 
