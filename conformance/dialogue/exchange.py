@@ -10,6 +10,7 @@ from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
 from conformance.usual_answers import (
     GIVES_JOBS,
+    HOLDS_BACK,
     ID_UNIQUE,
     IN_STEP,
     WAKES_CLIENTS,
@@ -254,6 +255,8 @@ class Exchange:
             deviation.suspects = (IN_STEP,)
         elif reply.word in _NO_JOB and words <= {"RESERVED", "FOUND"}:
             deviation.suspects = GIVES_JOBS
+        elif reply.word == "RESERVED":
+            deviation.suspects = HOLDS_BACK
         elif words == {BAD_FORMAT.word} and reply.word in OTHER_ERRORS:
             # It is refused, but by another word.
             deviation.suspects = (answer_to_malformed(self._connection.profile, step.command),)

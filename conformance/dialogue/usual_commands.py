@@ -12,6 +12,7 @@ from conformance.dialogue.schedule import Timeline
 from conformance.oracle.underspecification import Lines
 from conformance.target.target import Target
 from conformance.usual_answers import (
+    HOLDS_BACK,
     IN_STEP,
     answer_about_tube,
     answer_to_delete,
@@ -275,7 +276,7 @@ class UsualCommands(ABC):
         came = taken.reply("RESERVED")
         if came.args[0] != job and not self.is_under_test:
             deviation = Deviation(str(expected), str(came))
-            deviation.owner = "put.smaller-priority-first"
+            deviation.owner, deviation.suspects = "put.smaller-priority-first", HOLDS_BACK
             raise deviation
         taken.expect(expected)
 

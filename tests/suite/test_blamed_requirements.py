@@ -284,6 +284,11 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
             ["kick.buried-only-if-any", "peek.buried", "stats-job.state"],
         ),
         (
+            "a-reserved-job-that-is-deleted-is-ready-again",
+            "delete.reserved-by-client",
+            ["delete.not-found", "reserve.several-jobs-earliest-deadline", "stats.total-jobs"],
+        ),
+        (
             "buried-jobs-are-told-as-ready",
             "stats-job.state",
             ["bury.buried", "kick.used-tube-only", "lifecycle.commands-by-state"],
