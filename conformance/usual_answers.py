@@ -65,8 +65,13 @@ ID_UNIQUE = "reserve.id-unique"
 """The requirement of a target that gives a job the id of another."""
 GIVES_JOBS = ("lifecycle.starts-ready", "put.into-used-tube", "reserve.any-watched-tube")
 """The requirements of a target that does not give a client a job that is there."""
-HOLDS_BACK = ("put.delay", "delete.entirely", "bury.untouched-until-kick")
-"""The requirements of a target that gives a client a job that is not ready."""
+HOLDS_BACK = (
+    "put.delay",
+    "delete.entirely",
+    "bury.untouched-until-kick",
+    "put.into-used-tube",
+)
+"""The requirements of a target that gives a client a job that it must not have."""
 WAKES_CLIENTS = ("reserve.waits-for-job", "reserve.timeout-limits-wait")
 """The requirements of a target that does not give a job to a client that waits."""
 MAY_BE_SILENT = "protocol.silent-for-a-long-time"

@@ -38,6 +38,8 @@ from reference_server.wire import (
 
 PROMPT = 0.05
 """Seconds of real time after which a reply that is due is taken to be late."""
+SILENT = 1.0
+"""Seconds without a message after which a client is silent, however that came about."""
 THE_END = "the end of the connection"
 FLOOD = 100
 """Replies without a request after which a connection is given up."""
@@ -77,8 +79,8 @@ class Connection(UsualCommands):
         self._half_closed = False
         self._last_word = ""
         """The first word of the last reply that was expected."""
-        self._spoke_at = (timeline.nominal, timeline.nominal)
-        """The nominal times of the last two messages of this client."""
+        self._spoke_at = (timeline.now(), timeline.now())
+        """The times of the last two messages of this client, in seconds of the target's clock."""
         timeline.add(self)
 
     @property
@@ -183,9 +185,10 @@ class Connection(UsualCommands):
             Exchange(self, len(self._asked) - 1, self._timeline.nominal, role).any_reply()
 
     def _write(self, data: bytes) -> None:
-        position = self._transcript.add(self.name, ">", data, self._timeline.now())
+        now = self._timeline.now()
+        position = self._transcript.add(self.name, ">", data, now)
         self._places[len(self._asked)] = position
-        self._spoke_at = (self._spoke_at[1], self._timeline.nominal)
+        self._spoke_at = (self._spoke_at[1], now)
         self._timeline.sends()
         self._send_all(data, position)
 
@@ -398,7 +401,7 @@ class Connection(UsualCommands):
         if self.transport.ended:
             step = Step(OutcomeKind.DISCONNECTED, command)
             deviation = self._gone(expected, "the target closed the connection", step)
-            if self._timeline.nominal > self._spoke_at[0]:
+            if self._timeline.now() - self._spoke_at[0] >= SILENT:
                 deviation.suspects = (MAY_BE_SILENT,)
             return deviation
         self.has_timed_out = True

@@ -9,18 +9,16 @@ from typing import NamedTuple, Protocol, TypeVar
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
 from conformance.usual_answers import (
-    GIVES_JOBS,
-    HOLDS_BACK,
     ID_UNIQUE,
     IN_STEP,
-    WAKES_CLIENTS,
+    REPORTED_BY,
     answer_to_malformed,
     key_requirement,
 )
 from conformance.verdict import Deviation, NotOffered, OutcomeKind, Step
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
-from reference_server.wire import BAD_FORMAT, NOT_FOUND, OK, TIMED_OUT, Reply
+from reference_server.wire import BAD_FORMAT, OK, Reply
 
 T = TypeVar("T")
 _WORDS = frozenset(word for grammar in COMMANDS.values() for word in grammar.replies)
@@ -31,10 +29,6 @@ TIMELESS = frozenset(("BAD_FORMAT", "UNKNOWN_COMMAND", "EXPECTED_CRLF", "JOB_TOO
 
 OTHER_ERRORS = frozenset(("OUT_OF_MEMORY", "INTERNAL_ERROR", "UNKNOWN_COMMAND"))
 """Errors by which a server may refuse a malformed line, though it must not."""
-
-
-_NO_JOB = (TIMED_OUT.word, NOT_FOUND.word)
-"""Replies instead of a job."""
 
 
 class Statistics(dict[str, str]):
@@ -187,6 +181,8 @@ class Exchange:
             deviation = self._wrong(expected, {reply.word for reply in allowed}, arrival)
             if any(_is_of_another_job(arrival.reply, reply) for reply in allowed):
                 deviation.suspects = (ID_UNIQUE,)
+            elif arrival.reply.word == "USING" and "USING" in deviation.step.words:
+                deviation.suspects = (REPORTED_BY["tube_used"],)
             raise deviation
         return arrival.reply
 
@@ -237,8 +233,6 @@ class Exchange:
         if _is_of_another_command(came, words, self._connection.command(self._index)):
             # Its time is not that of the reply to this command.
             deviation.suspects = (IN_STEP,)
-        elif words == ("RESERVED",) and deviation.step.kind is OutcomeKind.NO_REPLY:
-            deviation.suspects = GIVES_JOBS + WAKES_CLIENTS
 
     def _wrong(self, expected: str, words: set[str], arrival: Arrival) -> Deviation:
         """Return the deviation of an unexpected reply; ``words`` are those of the expected."""
@@ -253,10 +247,6 @@ class Exchange:
         if is_foreign:
             # It may be the reply to a command before, once more or too late.
             deviation.suspects = (IN_STEP,)
-        elif reply.word in _NO_JOB and words <= {"RESERVED", "FOUND"}:
-            deviation.suspects = GIVES_JOBS
-        elif reply.word == "RESERVED":
-            deviation.suspects = HOLDS_BACK
         elif words == {BAD_FORMAT.word} and reply.word in OTHER_ERRORS:
             # It is refused, but by another word.
             deviation.suspects = (answer_to_malformed(self._connection.profile, step.command),)

@@ -17,20 +17,25 @@ from conformance.target.traits import Traits
 from conformance.usual_answers import (
     DRAINING,
     DRAINS,
+    GIVES_JOBS,
+    HOLDS_BACK,
     IN_STEP,
     OVERLAP,
     SERIALLY,
+    WAKES_CLIENTS,
     key_requirement,
     usual_answer,
 )
 from conformance.verdict import GOES_ON, WRONG_VALUE, Deviation, OutcomeKind, Step, TargetLost
-from reference_server.wire import UNKNOWN_COMMAND
+from reference_server.wire import NOT_FOUND, TIMED_OUT, UNKNOWN_COMMAND
 from reports.grouping import RANDOM
 from reports.results import CauseRecord, Test
 from reports.verdicts import DEVIATIONS, Verdict
 
 _REFUSED = ".bad-format"
 """The end of the slugs about refused lines."""
+_JOB, _NO_JOB = frozenset(("RESERVED", "FOUND")), (TIMED_OUT.word, NOT_FOUND.word)
+"""Replies that give or show a job, and those instead of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +236,7 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
     """
     if blame.step.kind.is_loss or _is_random(test):
         return ""
-    is_of_errors = blame.step.came and any(
+    is_of_errors = blame.step.came not in ("", *blame.step.words) and any(
         slug.startswith("error.") or slug.endswith(_REFUSED) for slug in test.requirements
     )
     known = _broken_suspects(test, blame, broken)
@@ -256,18 +261,29 @@ def _most_basic(slug: str, broken: set[str]) -> str:
 
 
 def _broken_suspects(test: Test, blame: Blame, broken: set[str]) -> Iterator[str]:
-    """Yield the suspects that are broken, apart from the requirements of the test itself.
-
-    The requirement of a wrong value is one of them: where its own tests pass, it is the state that
-    is wrong, not what is reported of it.
-    """
-    step, suspects = blame.step, blame.suspects
-    if step.kind is OutcomeKind.WRONG_VALUE and step.command and step.subject:
-        of_value = f"{step.command}.{step.subject}-"
-        suspects += (key_requirement(step.command, step.subject),)
-        suspects += tuple(sorted(slug for slug in broken if slug.startswith(of_value)))
+    """Yield the suspects that are broken, apart from the requirements of the test itself."""
+    suspects = (*blame.suspects, *_suspects_of(blame.step, broken))
     found = (_most_basic(slug, broken) for slug in suspects if slug)
     return (slug for slug in found if slug and slug not in test.requirements)
+
+
+def _suspects_of(step: Step, broken: set[str]) -> Sequence[str]:
+    """Return the requirements that explain any failure of this kind, if they are broken.
+
+    That of a wrong value is one of them: where its own tests pass, it is the state that is wrong,
+    not what is reported of it.
+    """
+    if step.kind is OutcomeKind.WRONG_VALUE and step.command and step.subject:
+        of_value = f"{step.command}.{step.subject}-"
+        longer = sorted(slug for slug in broken if slug.startswith(of_value))
+        return key_requirement(step.command, step.subject), *longer
+    if step.came == "RESERVED":
+        return HOLDS_BACK
+    if "RESERVED" in step.words and step.kind is OutcomeKind.NO_REPLY:
+        return GIVES_JOBS + WAKES_CLIENTS
+    if step.came in _NO_JOB and _JOB.issuperset(step.words):
+        return GIVES_JOBS
+    return ()
 
 
 def _explanation(

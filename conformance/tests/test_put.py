@@ -3,7 +3,7 @@
 from conformance.catalogue import requirement
 from conformance.dialogue.connection import Connection
 from conformance.dialogue.malformed import put_without_end
-from conformance.dialogue.scenario import NewTube
+from conformance.dialogue.scenario import Connect, NewTube
 from conformance.verdict import NotApplicable
 from reference_server.profiles import Profile
 from reference_server.wire import FOUND, RESERVED
@@ -71,11 +71,14 @@ def test_the_id_is_taken_when_the_line_comes(alone: None, client: Connection) ->
     "put.into-used-tube",
     'It inserts a job into the client\'s currently used tube (see the "use" command below).',
 )
-def test_put_inserts_into_the_used_tube(client: Connection, new_tube: NewTube) -> None:
-    tube = new_tube()
+def test_put_inserts_into_the_used_tube(
+    client: Connection, connect: Connect, new_tube: NewTube
+) -> None:
+    tube, worker = new_tube(), connect()
+    worker.go_to(f"watch {tube}", "ignore default")
     client.use(tube)
     job = client.put(b"a")
-    assert client.stats_job(job)["tube"] == tube
+    worker.reserve().expect(RESERVED(job, b"a"))
 
 
 @requirement(
@@ -83,11 +86,11 @@ def test_put_inserts_into_the_used_tube(client: Connection, new_tube: NewTube) -
     'It inserts a job into the client\'s currently used tube (see the "use" command below).',
 )
 def test_watching_a_tube_does_not_change_where_put_inserts(
-    client: Connection, new_tube: NewTube
+    client: Connection, other: Connection, new_tube: NewTube
 ) -> None:
     client.watch(new_tube())
     job = client.put(b"a")
-    assert client.stats_job(job)["tube"] == client.tube
+    other.reserve().expect(RESERVED(job, b"a"))
 
 
 @requirement(
