@@ -281,7 +281,7 @@ def _suspects_of(step: Step, broken: set[str]) -> Sequence[str]:
         return HOLDS_BACK
     if "RESERVED" in step.words and step.kind is OutcomeKind.NO_REPLY:
         return GIVES_JOBS + WAKES_CLIENTS
-    if step.came in _NO_JOB and _JOB.issuperset(step.words):
+    if step.came in _NO_JOB and not _JOB.isdisjoint(step.words):
         return GIVES_JOBS
     return ()
 
