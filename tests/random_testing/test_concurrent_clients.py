@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from conformance.dialogue.scenario import Scenario
 from conformance.oracle.invariants import Ledger, NotReleased
 from conformance.oracle.violation import Violation
 from conformance.random_testing.concurrent_clients import ConcurrentClients, NotEnded
@@ -166,8 +167,9 @@ def _overlapped(model: type[Model], examples: int) -> Deviation:
     """What is told of a server."""
     server = BuiltIn(fault=Fault("", "other", model), limits=Limits(reply=0.5))
     tubes, exploration = map("tube-{}".format, count()), Exploration(examples)
+    connect = Scenario(server, arrival=0.0).connect
     with contextlib.closing(server), pytest.raises(Deviation) as raised:
-        test_overlap.test_any_overlap(server, tubes.__next__, Transcript(), exploration)
+        test_overlap.test_any_overlap(server, connect, tubes.__next__, Transcript(), exploration)
     return raised.value
 
 
