@@ -79,8 +79,6 @@ class Connection(UsualCommands):
         self._half_closed = False
         self._last_word = ""
         """The first word of the last reply that was expected."""
-        self._spoke_at = (timeline.now(), timeline.now())
-        """The times of the last two messages of this client, in seconds of the target's clock."""
         timeline.add(self)
 
     @property
@@ -185,10 +183,8 @@ class Connection(UsualCommands):
             Exchange(self, len(self._asked) - 1, self._timeline.nominal, role).any_reply()
 
     def _write(self, data: bytes) -> None:
-        now = self._timeline.now()
-        position = self._transcript.add(self.name, ">", data, now)
+        position = self._transcript.add(self.name, ">", data, self._timeline.now())
         self._places[len(self._asked)] = position
-        self._spoke_at = (self._spoke_at[1], now)
         self._timeline.sends()
         self._send_all(data, position)
 
@@ -322,6 +318,14 @@ class Connection(UsualCommands):
         """Return whether it is silent, and may not be ended, as it may be after an error."""
         return self._is_silent and self._last_word not in TIMELESS
 
+    @property
+    def _was_silent(self) -> bool:
+        """Return whether it said nothing for long since its last message, or before that."""
+        now, said = self._timeline.now(), (self.name, ">")
+        entries = self._transcript.entries
+        times = [entry.time for entry in entries if (entry.connection, entry.direction) == said]
+        return now - min(times[-2:], default=now) >= SILENT
+
     def must_be_open(self) -> None:
         """Raise Deviation if the target has ended the connection, which was at rest."""
         self.poll()
@@ -401,7 +405,7 @@ class Connection(UsualCommands):
         if self.transport.ended:
             step = Step(OutcomeKind.DISCONNECTED, command)
             deviation = self._gone(expected, "the target closed the connection", step)
-            if self._timeline.now() - self._spoke_at[0] >= SILENT:
+            if self._was_silent:
                 deviation.suspects = (MAY_BE_SILENT,)
             return deviation
         self.has_timed_out = True

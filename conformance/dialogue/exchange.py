@@ -8,13 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
-from conformance.usual_answers import (
-    ID_UNIQUE,
-    IN_STEP,
-    REPORTED_BY,
-    answer_to_malformed,
-    key_requirement,
-)
+from conformance.usual_answers import ID_UNIQUE, IN_STEP, answer_to_malformed, key_requirement
 from conformance.verdict import Deviation, NotOffered, OutcomeKind, Step
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
@@ -181,8 +175,6 @@ class Exchange:
             deviation = self._wrong(expected, {reply.word for reply in allowed}, arrival)
             if any(_is_of_another_job(arrival.reply, reply) for reply in allowed):
                 deviation.suspects = (ID_UNIQUE,)
-            elif arrival.reply.word == "USING" and "USING" in deviation.step.words:
-                deviation.suspects = (REPORTED_BY["tube_used"],)
             raise deviation
         return arrival.reply
 

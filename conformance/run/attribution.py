@@ -21,6 +21,7 @@ from conformance.usual_answers import (
     HOLDS_BACK,
     IN_STEP,
     OVERLAP,
+    REPORTED_BY,
     SERIALLY,
     WAKES_CLIENTS,
     key_requirement,
@@ -277,6 +278,8 @@ def _suspects_of(step: Step, broken: set[str]) -> Sequence[str]:
         of_value = f"{step.command}.{step.subject}-"
         longer = sorted(slug for slug in broken if slug.startswith(of_value))
         return key_requirement(step.command, step.subject), *longer
+    if step.came == "USING" and "USING" in step.words:
+        return (REPORTED_BY["tube_used"],)
     if step.came == "RESERVED":
         return HOLDS_BACK
     if "RESERVED" in step.words and step.kind is OutcomeKind.NO_REPLY:

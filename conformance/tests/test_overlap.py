@@ -37,8 +37,10 @@ def test_any_overlap(
     transcript: Transcript,
     exploration: Exploration,
 ) -> str:
-    for client in gather(iter(range(max(SIZES))), connect, Connection.synchronise):
-        client.finish(time.monotonic() + server.limits.clean_up)
+    largest = gather(iter(range(max(SIZES))), connect, Connection.synchronise)
+    end = time.monotonic() + server.limits.clean_up
+    for client in largest:
+        client.finish(end)
     chance = Random(exploration.seed)
     ledger = Ledger(orders_tubes=exploration.profile.first_in_first_out)
     count = exploration.examples

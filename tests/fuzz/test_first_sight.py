@@ -1,4 +1,4 @@
-"""Findings are told at first sight, and minimised later; those that take longest come last."""
+"""Findings are reported at first sight, and minimised later; those that take longest come last."""
 
 from __future__ import annotations
 

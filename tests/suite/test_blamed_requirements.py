@@ -299,6 +299,11 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
             ["ignore.takes-effect", "use.does-not-watch", "watch.bad-format", "watch.twice"],
         ),
         (
+            "list-tube-used-names-a-tube-that-is-watched",
+            "list-tube-used.using",
+            ["list-tube-used.own", "reserve.pipelined-behind-wait", "use.using"],
+        ),
+        (
             "release-keeps-the-priority",
             "release.new-priority",
             ["release.priority-limit", "stats-job.pri", "stats-tube.current-jobs-urgent"],
