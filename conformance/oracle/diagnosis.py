@@ -25,7 +25,7 @@ from conformance.transcript import Entry
 from conformance.verdict import WRONG_VALUE, Deviation, Outage, OutcomeKind, Step, TargetLost
 from reference_server.commands import COMMANDS, VERBS
 from reference_server.profiles import NEWEST, Profile
-from reference_server.wire import CRLF, NOT_FOUND, UNKNOWN_COMMAND, escape
+from reference_server.wire import CRLF, NOT_FOUND, UNKNOWN_COMMAND, Reply, escape
 
 _FAILURES = {
     *("NOT_FOUND", "NOT_IGNORED", "BAD_FORMAT", "EXPECTED_CRLF", "JOB_TOO_BIG", "DRAINING"),
@@ -182,9 +182,15 @@ def _answered(entries: Sequence[Entry], violation: Violation, profile: Profile) 
         reader = Lines(profile)
         reader.read(sent)
         for _, line, reply in answered(reader, got, profile):
-            if line is not None and printable(str(reply)) == violation.observed:
+            if line is not None and reply is not None and _shows(reply, violation.observed):
                 command = _command(line)
     return command
+
+
+def _shows(reply: Reply, observed: str) -> bool:
+    """Tell whether a reply is what was observed, or has that value."""
+    value = observed.removeprefix("OK with ").encode()
+    return printable(str(reply)) == observed or value in (reply.body or b"").split(b"\n")
 
 
 def step_of(violation: Violation, last: str = "") -> Step:

@@ -37,6 +37,8 @@ _REFUSED = ".bad-format"
 """The end of the slugs about refused lines."""
 _JOB, _NO_JOB = frozenset(("RESERVED", "FOUND")), (TIMED_OUT.word, NOT_FOUND.word)
 """Replies that give or show a job, and those instead of it."""
+_BY_STATE = ("state", "current-jobs-")
+"""The beginnings of the keys that depend on the states of jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,10 +279,11 @@ def _suspects_of(step: Step, broken: set[str]) -> Sequence[str]:
     if step.kind is OutcomeKind.WRONG_VALUE and step.command and step.subject:
         of_value = f"{step.command}.{step.subject}-"
         longer = sorted(slug for slug in broken if slug.startswith(of_value))
-        return key_requirement(step.command, step.subject), *longer
+        of_state = HOLDS_BACK if step.subject.startswith(_BY_STATE) else ()
+        return key_requirement(step.command, step.subject), *longer, *of_state
     if step.came == "USING" and "USING" in step.words:
         return (REPORTED_BY["tube_used"],)
-    if step.came == "RESERVED":
+    if step.came == "RESERVED" or (step.came == "FOUND" and "FOUND" not in step.words):
         return HOLDS_BACK
     if "RESERVED" in step.words and step.kind is OutcomeKind.NO_REPLY:
         return GIVES_JOBS + WAKES_CLIENTS

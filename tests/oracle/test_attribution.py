@@ -368,6 +368,17 @@ A < WATCHING 2\r\nWATCHING 3\r\n
     assert diagnose(violation, parse(text).entries, NEWEST).step.command == "watch"
 
 
+def test_the_step_of_a_wrong_value_has_the_command_whose_reply_has_it() -> None:
+    violation = Violation(["OK with current-jobs-urgent: 0"], "OK with current-jobs-urgent: 1", 1)
+    text = r"""
+A > stats\r\nuse a\r\n
+A < OK 31\r\n---\n
+A < current-jobs-urgent: 1\nx: 1\r\nUSING a\r\n
+"""
+    step = diagnose(violation, parse(text).entries, NEWEST).step
+    assert (step.command, step.subject) == ("stats", "current-jobs-urgent")
+
+
 def test_the_step_of_a_violation_has_the_words_of_its_replies() -> None:
     violation = Violation([str(BAD_FORMAT)], str(UNKNOWN_COMMAND))
     entries = parse("A > touch x\\r\\n\nA < UNKNOWN_COMMAND\\r\\n\n").entries

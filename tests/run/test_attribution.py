@@ -317,6 +317,21 @@ def test_a_wrong_value_that_its_own_tests_do_not_show_is_no_matter_of_its_key() 
     }
 
 
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step(OutcomeKind.WRONG_VALUE, "stats", subject="current-jobs-urgent"),
+        Step(OutcomeKind.WRONG_VALUE, "stats-job", subject="state"),
+        Step(OutcomeKind.WRONG_REPLY, "peek-ready", ("NOT_FOUND",), "FOUND"),
+    ],
+)
+def test_a_delayed_job_that_is_seen_among_the_ready_ones_is_a_matter_of_its_delay(
+    step: Step,
+) -> None:
+    *_, found = attributed(fails("put.delay"), fails("protocol.any-transition", "", step))
+    assert found.blocked == {"protocol.any-transition": "put.delay"}
+
+
 def test_a_wrong_value_is_a_matter_of_what_its_own_tests_show_of_the_key() -> None:
     shown = Step(OutcomeKind.WRONG_VALUE, "stats-job", subject="time-left")
     random = fails("protocol.any-program", "", shown, "stats-job.ok")
