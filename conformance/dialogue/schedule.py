@@ -244,8 +244,8 @@ class Timeline:
             self._move(seconds)
         else:
             self._live_through(seconds)
-            for connection in self._connections:
-                connection.nudge()
+        for connection in self._connections:
+            connection.nudge()
 
     def becomes(self, is_so: Callable[[], bool], within: float = 0.0) -> bool:
         """Return whether ``is_so`` becomes true in time, where no text says when it must.

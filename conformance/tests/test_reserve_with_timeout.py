@@ -79,7 +79,7 @@ def test_a_reserve_times_out_where_nothing_else_happens(
 
 
 @requirement(
-    "reserve.timed-out",
+    "reserve.long-timeout",
     "If a non-negative timeout was specified and the timeout exceeded before a job became "
     "available, […] the server will respond with TIMED_OUT.",
 )

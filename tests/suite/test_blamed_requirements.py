@@ -33,7 +33,7 @@ from reference_server import stats
 from reference_server.faults import FAULTS, Fault
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
-from reference_server.state import Client, Job
+from reference_server.state import SECOND, Client, Job, Timer
 from reference_server.wire import (
     BAD_FORMAT,
     CRLF,
@@ -58,6 +58,8 @@ from tests.faults import Case, applies, cases, failures, found_by_tests
 from tests.made import case
 from tests.parts import sample
 from tests.servers import changed_server, let_nobody_starve, silent_at
+
+_YEAR = 365 * 86400 * SECOND
 
 
 class _NoUse(RequestReader):
@@ -144,6 +146,43 @@ class _ClosesAtUnknown(RequestReader):
         return Command("quit") if request == Malformed(UNKNOWN_COMMAND) else request
 
 
+class _ExpiresAtCommands(Model):
+    """Lets a TTR end only when the job's holder sends a command."""
+
+    def _fire_timers(self, now: int) -> None:
+        for due, kind, subject in [*self._timers]:
+            if due <= now and kind is Timer.TTR:
+                self._put_off(self.jobs[int(subject)])
+        super()._fire_timers(now)
+
+    def _put_off(self, job: Job) -> None:
+        assert job.reserver is not None
+        self._timers.remove((job.deadline, Timer.TTR, job.id))
+        job.reserver.deadlines.remove((job.deadline, job.id))
+        job.deadline += 10 * _YEAR
+        self._timers.add((job.deadline, Timer.TTR, job.id))
+        job.reserver.deadlines.add((job.deadline, job.id))
+
+    def _command(self, conn: Client, command: Command) -> None:
+        for deadline, id in [*conn.deadlines]:
+            if deadline > self.now + 9 * _YEAR:
+                self._fire((deadline, Timer.TTR, id))
+        super()._command(conn, command)
+
+
+class _SilentAfterError(RequestReader):
+    """Reads no more of a client that has sent a malformed line."""
+
+    _is_over = False
+
+    def next_request(self) -> Request | None:
+        if self._is_over:
+            return None
+        request = super().next_request()
+        self._is_over = isinstance(request, Malformed)
+        return request
+
+
 SERVERS: Mapping[str, Fault] = {
     "no use": Fault("", "other", reader=_NoUse),
     "no put": Fault("", "other", reader=_NoPut),
@@ -154,6 +193,8 @@ SERVERS: Mapping[str, Fault] = {
     "pauses nothing": Fault("", "other", _PausesNothing),
     "releases at once": Fault("", "other", _ReleasesAtOnce),
     "closes at unknown commands": Fault("", "other", reader=_ClosesAtUnknown),
+    "expires at commands": Fault("", "other", _ExpiresAtCommands),
+    "silent after an error": Fault("", "other", reader=_SilentAfterError),
     "repeats a reply": Fault("", "other", _RepeatsInserted),
     "wrong order": FAULTS["priorities-are-compared-as-if-they-had-31-bits"],
 }
@@ -312,6 +353,16 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
             "only-the-first-watched-tube-is-served",
             "reserve.any-watched-tube",
             ["pause-tube.paused", "reserve.smallest-priority", "watch.many-tubes"],
+        ),
+        (
+            "expires at commands",
+            "reserve.expiry-while-holder-is-idle",
+            ["pause-tube.timers-go-on", "put.ttr-expiry-releases", "reserve.expired-job-is-ready"],
+        ),
+        (
+            "silent after an error",
+            "error.connection-survives",
+            ["error.pipeline-goes-on", "use.bad-format", "watch.bad-format"],
         ),
     ],
 )
