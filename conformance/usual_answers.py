@@ -70,12 +70,15 @@ HOLDS_BACK = (
     "delete.entirely",
     "bury.untouched-until-kick",
     "put.into-used-tube",
+    "reserve-job.not-found",
 )
 """The requirements of a target that gives a client a job that it must not have."""
 WAKES_CLIENTS = ("reserve.waits-for-job", "reserve.timeout-limits-wait")
 """The requirements of a target that does not give a job to a client that waits."""
 MAY_BE_SILENT = "protocol.silent-for-a-long-time"
 """The requirement of a target that ends the connections of clients that say nothing."""
+SURVIVES_ERRORS = "error.connection-survives"
+"""The requirement of a target that no longer serves a client to which it has given an error."""
 CLOSES = "protocol.close-ends-connection"
 """The requirement of a target that does not outlive the end of a client's connection."""
 COMES_BACK = "persistence.put"

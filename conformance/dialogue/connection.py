@@ -23,13 +23,15 @@ from conformance.transcript import (
     TARGET_CLOSES,
     Transcript,
 )
-from conformance.usual_answers import AFTER_LONG_LINE, IN_STEP, MAY_BE_SILENT
+from conformance.usual_answers import AFTER_LONG_LINE, IN_STEP, MAY_BE_SILENT, SURVIVES_ERRORS
 from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step, TargetLost
 from reference_server.commands import VERBS
 from reference_server.profiles import Profile
 from reference_server.wire import (
+    BAD_FORMAT,
     CRLF,
     DELETED,
+    UNKNOWN_COMMAND,
     ProtocolError,
     Reply,
     ReplyReader,
@@ -41,6 +43,8 @@ PROMPT = 0.05
 SILENT = 1.0
 """Seconds without a message after which a client is silent, however that came about."""
 THE_END = "the end of the connection"
+_ERRORS = frozenset((BAD_FORMAT.word, UNKNOWN_COMMAND.word))
+"""Replies to lines that are no commands."""
 FLOOD = 100
 """Replies without a request after which a connection is given up."""
 
@@ -405,8 +409,7 @@ class Connection(UsualCommands):
         if self.transport.ended:
             step = Step(OutcomeKind.DISCONNECTED, command)
             deviation = self._gone(expected, "the target closed the connection", step)
-            if self._was_silent:
-                deviation.suspects = (MAY_BE_SILENT,)
+            deviation.suspects = self._suspects
             return deviation
         self.has_timed_out = True
         self._timeline.note_wait(wait.passed)
@@ -415,9 +418,16 @@ class Connection(UsualCommands):
             observed += f" but the start of a reply: {escape(self._reader.pending)[:200]}"
         kind = OutcomeKind.NO_REPLY if command else OutcomeKind.NOT_DISCONNECTED
         deviation = self._gone(expected, observed, Step(kind, command), waited=wait.passed)
+        deviation.suspects = self._suspects
         if not (self.stopped or isinstance(deviation, TargetLost)):
             deviation.client, deviation.unanswered = self.name, self._place
         return deviation
+
+    @property
+    def _suspects(self) -> tuple[str, ...]:
+        """The requirements of a target that does not serve a client after what went before."""
+        silence = (MAY_BE_SILENT,) if self._was_silent else ()
+        return (*silence, SURVIVES_ERRORS) if self._last_word in _ERRORS else silence
 
     @property
     def _place(self) -> int:

@@ -9,6 +9,7 @@ from conformance.dialogue.connection import Connection
 from conformance.dialogue.exchange import Exchange, Role
 from conformance.dialogue.scaled_lines import scaled
 from conformance.oracle.underspecification import names_nothing
+from conformance.usual_answers import SURVIVES_ERRORS
 from conformance.verdict import NotApplicable
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
@@ -91,7 +92,7 @@ def _refusals(data: bytes, profile: Profile) -> Iterator[Reply]:
 
 def pass_refused_put(client: Connection) -> None:
     """Read on after a put that was refused: its body may be read as a command, or be skipped."""
-    _next_answer(client, Role("error.connection-survives")).expect(client.pong)
+    _next_answer(client, Role(SURVIVES_ERRORS)).expect(client.pong)
 
 
 def put_without_end(client: Connection, end: bytes = b"bb") -> None:

@@ -28,7 +28,7 @@ from conformance.usual_answers import (
     usual_answer,
 )
 from conformance.verdict import GOES_ON, WRONG_VALUE, Deviation, OutcomeKind, Step, TargetLost
-from reference_server.wire import NOT_FOUND, TIMED_OUT, UNKNOWN_COMMAND
+from reference_server.wire import BAD_FORMAT, NOT_FOUND, TIMED_OUT, UNKNOWN_COMMAND
 from reports.grouping import RANDOM
 from reports.results import CauseRecord, Test
 from reports.verdicts import DEVIATIONS, Verdict
@@ -126,27 +126,47 @@ def attribute(
     tests: Sequence[Test], blames: Sequence[Blame | None], is_must: Callable[[str], bool]
 ) -> list[Attribution]:
     """Attribute each failed test to a requirement; ``blames`` has None for the other tests."""
-    failed = [
-        (test, blame)
-        for test, blame in zip(tests, blames, strict=True)
-        if blame is not None and test.verdict in DEVIATIONS
-    ]
-    anywhere = _anywhere(failed)
-    certain = [(test, blame) for test, blame in failed if test.cause not in anywhere]
-    own = [(test, blame) for test, blame in certain if not (blame.owner or _is_random(test))]
-    broken = {slug for test, _ in own for slug in test.requirements}
-    broken |= {blame.owner for test, blame in certain if blame.owner in test.requirements}
+    anywhere = _anywhere(_failed(tests, blames))
     blames = [
         replace(blame, owner=next(filter(None, blame.suspects), SERIALLY))
         if blame and test.cause in anywhere
         else blame
         for test, blame in zip(tests, blames, strict=True)
     ]
+    failed = _failed(tests, blames)
+    broken = {slug for test, blame in failed if _is_own(test, blame) for slug in test.requirements}
+    broken |= {blame.owner for test, blame in failed if blame.owner in test.requirements}
+    while True:
+        found = _attribute_by(broken, tests, blames, is_must)
+        left = broken.intersection(_broken_by(found))
+        if left == broken:
+            return found
+        # What is itself blocked explains nothing.
+        broken = left
+
+
+def _failed(tests: Sequence[Test], blames: Sequence[Blame | None]) -> list[tuple[Test, Blame]]:
+    return [
+        (test, blame)
+        for test, blame in zip(tests, blames, strict=True)
+        if blame is not None and test.verdict in DEVIATIONS
+    ]
+
+
+def _attribute_by(
+    broken: set[str],
+    tests: Sequence[Test],
+    blames: Sequence[Blame | None],
+    is_must: Callable[[str], bool],
+) -> list[Attribution]:
+    """Attribute each failed test where these requirements are broken."""
+    failed = _failed(tests, blames)
     explained = {
-        _key(test, blame): _most_basic(test.requirements[0], broken)
-        for test, blame in reversed(own)
+        _key(test, blame): basic
+        for test, blame in reversed(failed)
         # Failures at no certain command need not have anything in common.
-        if blame.step.command
+        if _is_own(test, blame) and blame.step.command
+        if (basic := _most_basic(test.requirements[0], broken))
     }
     # What explains a finding of commands in sequence may explain one of clients at the same time.
     in_sequence = broken.intersection(
@@ -164,6 +184,13 @@ def attribute(
         _attributed(test, blame, broken, explained, is_must)
         for test, blame in zip(tests, blames, strict=True)
     ]
+
+
+def _broken_by(found: Iterable[Attribution]) -> Iterator[str]:
+    """Yield the requirements that failed tests break."""
+    for one in found:
+        if one.test.verdict in DEVIATIONS:
+            yield from (slug for slug in one.test.requirements if slug not in one.blocked)
 
 
 def _anywhere(failed: Iterable[tuple[Test, Blame]]) -> set[CauseRecord]:
@@ -194,6 +221,11 @@ def _is_random(test: Test) -> bool:
     return not RANDOM.isdisjoint(test.requirements)
 
 
+def _is_own(test: Test, blame: Blame) -> bool:
+    """Tell whether a directed test failed at what it tests."""
+    return not (blame.owner or _is_random(test))
+
+
 def _attributed(
     test: Test,
     blame: Blame | None,
@@ -210,14 +242,14 @@ def _attributed(
         # A directed test may have failed in the same way: that is its requirement. What only
         # happens among other tests was tried alone before.
         unexplained = blame.suspects[0] if blame.step.kind.is_loss and blame.suspects else owner
-        base = _broken_base(owner, broken) or _base_of(test, broken)
+        base = _broken_base(owner, broken) or _base_of(test, blame.step, broken)
         owner = explained.get(_key(test, blame), base or unexplained)
     elif not owner and _is_random(test):
         owner = _explanation(test, blame, broken, explained)
     elif not owner and blame.step.kind.is_loss:
         owner = next(_broken_suspects(test, blame, broken), "")
     elif not owner:
-        owner = _base_of(test, broken)
+        owner = _base_of(test, blame.step, broken)
     owner = _most_basic(owner, broken) if owner in broken else owner
     if not owner:
         return Attribution(test, {})
@@ -246,8 +278,13 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
     return next((slug for slug in known if slug == IN_STEP or not is_of_errors), "")
 
 
-def _base_of(test: Test, broken: set[str]) -> str:
-    """Return the broken requirement that all of a test's own presuppose; empty if there is none."""
+def _base_of(test: Test, step: Step, broken: set[str]) -> str:
+    """Return the broken requirement that all of a test's own presuppose; empty if there is none.
+
+    A line that must be refused presupposes none of what it would do.
+    """
+    if step.kind is OutcomeKind.WRONG_REPLY and BAD_FORMAT.word in step.words:
+        return ""
     bases = {_broken_base(slug, broken) for slug in test.requirements}
     return bases.pop() if len(bases) == 1 else ""
 

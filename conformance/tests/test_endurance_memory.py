@@ -13,6 +13,7 @@ from conformance.dialogue.scenario import Connect
 from conformance.dialogue.shortage import leaves_descriptors
 from conformance.target.resources import Resources
 from conformance.target.target import Target
+from conformance.usual_answers import SURVIVES_ERRORS
 from conformance.verdict import Deviation, NotTestable, OutcomeKind, Step
 
 TIMES = 20_000
@@ -42,12 +43,11 @@ PROMPT, SLOWER = 0.001, 10
 """Seconds that a command may take, and how much longer than the fastest."""
 HARDLY = 2**14
 """Bytes by which two rounds of all commands let memory grow, if any single one may leak."""
-SURVIVES = "error.connection-survives"
 WRONG = {
-    "a put with a wrong end": (b"put 0 0 60 2\r\nabcd\r\n", SURVIVES),
+    "a put with a wrong end": (b"put 0 0 60 2\r\nabcd\r\n", SURVIVES_ERRORS),
     # No text says that it is refused before its body has come.
-    "a malformed put": (b"put x 0 60 2\r\nab\r\n", SURVIVES),
-    "an unknown command": (b"bogus\r\n", SURVIVES),
+    "a malformed put": (b"put x 0 60 2\r\nab\r\n", SURVIVES_ERRORS),
+    "an unknown command": (b"bogus\r\n", SURVIVES_ERRORS),
     "a line that is too long": (
         b"peek " + b"1" * 400 + b"\r\n",
         "error.long-line-resynchronises",

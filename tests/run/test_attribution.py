@@ -14,6 +14,7 @@ from conformance.usual_answers import (
     CLOSES,
     DRAINING,
     DRAINS,
+    ID_UNIQUE,
     IN_STEP,
     MAY_BE_SILENT,
     OVERLAP,
@@ -268,7 +269,7 @@ def test_a_crash_after_a_client_has_left_is_a_matter_of_that() -> None:
 
 
 def test_what_the_owner_of_a_step_presupposes_explains_it() -> None:
-    base, kicked = "put.ready-after-delay", "kick-job.kicked"
+    base, kicked = "put.delay", "kick-job.kicked"
     for slug in (kicked, "kick-job.same-tube"):
         _, own, found = attributed(fails(base), fails(kicked), fails(slug, kicked))
         assert (own.blocked, found.blocked) == ({kicked: base}, {slug: base})
@@ -278,6 +279,24 @@ def test_what_the_owner_of_a_step_presupposes_explains_it() -> None:
 def test_each_of_several_requirements_that_one_presupposes_blocks_it(base: str) -> None:
     _, found = attributed(fails(base), fails("put.delayed-jobs-in-order"))
     assert found.blocked == {"put.delayed-jobs-in-order": base}
+
+
+def test_what_is_itself_blocked_explains_nothing() -> None:
+    wrong_job = Step(OutcomeKind.WRONG_REPLY, "reserve", ("RESERVED",), "RESERVED")
+    no_job = replace(wrong_job, came="TIMED_OUT")
+    *_, blocked, found = attributed(
+        fails(ID_UNIQUE),
+        fails("put.into-used-tube", "", wrong_job, ID_UNIQUE),
+        fails("reserve.half-closed", "", no_job),
+    )
+    assert blocked.blocked == {"put.into-used-tube": ID_UNIQUE}
+    assert found.blocked == {}
+
+
+def test_a_line_that_must_be_refused_presupposes_nothing() -> None:
+    taken = Step(OutcomeKind.WRONG_REPLY, "put", ("BAD_FORMAT",), "INSERTED")
+    *_, found = attributed(fails("put.delay"), fails("put.delay-limit", "", taken))
+    assert found.blocked == {}
 
 
 def test_what_explains_commands_in_sequence_may_explain_overlapping_ones() -> None:
