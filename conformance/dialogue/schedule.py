@@ -240,12 +240,16 @@ class Timeline:
 
     def advance(self, seconds: float) -> None:
         """Let time pass on the target, and note when which reply comes."""
+        self.leave_alone(seconds)
+        for connection in self._connections:
+            connection.nudge()
+
+    def leave_alone(self, seconds: float) -> None:
+        """Do as :meth:`advance`, but let clients that are idle stay idle."""
         if self._clock.movable:
             self._move(seconds)
         else:
             self._live_through(seconds)
-        for connection in self._connections:
-            connection.nudge()
 
     def becomes(self, is_so: Callable[[], bool], within: float = 0.0) -> bool:
         """Return whether ``is_so`` becomes true in time, where no text says when it must.
@@ -295,10 +299,6 @@ class Timeline:
             self._stands_still = True
             yield
             self._stands_still = False
-
-    def leave_alone(self, seconds: float) -> None:
-        """Do as :meth:`advance` under a real clock, but let clients that are idle stay idle."""
-        self._live_through(seconds)
 
     def _notes_rest(self) -> None:
         """Note which connections are at rest: until the next command, they must not be ended."""
