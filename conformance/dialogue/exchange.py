@@ -297,5 +297,6 @@ class Exchange:
                 OutcomeKind.WRONG_VALUE, self._connection.command(self._index), subject=what
             )
             deviation = Deviation(f"OK with {what}", observed, conclusive=True, step=step)
-            deviation.owner = self._role.owner
+            # It may be the reply to another command that is answered with OK.
+            deviation.owner, deviation.suspects = self._role.owner, (IN_STEP,)
             raise deviation from error

@@ -40,6 +40,8 @@ OVERSHOOT = 0.001
 """Where time can be moved, it goes this much further: a deadline has passed, not only come."""
 BELIEVABLE = 0.9
 """Seconds that a scenario may fall behind its own schedule before its failures prove nothing."""
+DISTANT = 30
+"""Seconds after which a timer is too far away to matter to a test that does not wait for it."""
 MAX_REAL_WAIT = 10.0
 """Seconds of the longest single wait under a real clock."""
 
@@ -185,10 +187,13 @@ class Timeline:
 
     @property
     def behind(self) -> float:
-        """Seconds that the scenario has fallen behind its nominal time, without planned polling."""
-        if self._clock.movable or not self.timed:
-            return 0.0
-        return self.now() - self.nominal - self._polled
+        """Seconds that the scenario has fallen behind its nominal time, without planned polling.
+
+        0 where no timer can have fired meanwhile.
+        """
+        behind = self.now() - self.nominal - self._polled
+        may_fire = self.timed or behind > DISTANT
+        return behind if may_fire and not self._clock.movable else 0.0
 
     def timing(self, sent_at: float) -> Timing | None:
         """Return when a command sent at this nominal time may be answered; None if at once."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role, Statistics, observation
-from conformance.dialogue.schedule import Timeline
+from conformance.dialogue.schedule import DISTANT, Timeline
 from conformance.oracle.underspecification import Lines
 from conformance.target.target import Target
 from conformance.usual_answers import (
@@ -35,8 +35,6 @@ from reference_server.wire import (
 
 STALE_STEP = 0.25
 """Seconds after which it is looked again whether a target has renewed its statistics."""
-DISTANT = 30
-"""Seconds after which a timer is too far away to matter to a test that does not wait for it."""
 
 
 class UsualCommands(ABC):

@@ -19,7 +19,6 @@ from reference_server.wire import (
     TIMED_OUT,
     UNKNOWN_COMMAND,
     USING,
-    WATCHING,
     Reply,
 )
 
@@ -31,15 +30,16 @@ from reference_server.wire import (
 )
 def test_replies_come_in_the_order_of_the_commands(connect: Connect, tube: str) -> None:
     first, client = connect(), connect()
+    use, watch, ignore = f"use {tube}", f"watch {tube}", "ignore default"
     # One after the other, each of them is answered as it should be.
-    for verb, name in (("use", tube), ("watch", tube), ("ignore", "default")):
-        first.go_to(f"{verb} {name}")
-    lines = f"use {tube}\r\nwatch {tube}\r\n".encode() + client.ping + b"ignore default\r\n"
+    using = first.prepare(use).reply("USING")
+    watching, left = (first.prepare(line).reply("WATCHING") for line in (watch, ignore))
+    lines = f"{use}\r\n{watch}\r\n".encode() + client.ping + f"{ignore}\r\n".encode()
     begin = client.raw(lines, replies=4)
-    begin.expect(USING(tube))
-    begin.nth(1).expect(WATCHING(2))
+    begin.expect(using)
+    begin.nth(1).expect(watching)
     begin.nth(2).any_reply()
-    begin.nth(3).expect(WATCHING(1))
+    begin.nth(3).expect(left)
 
 
 @requirement(

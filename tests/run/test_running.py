@@ -15,6 +15,7 @@ from conformance.random_testing.snapshot import counted
 from conformance.run.runner import run
 from conformance.target.address import TargetError
 from conformance.target.builtin import BuiltIn
+from conformance.target.clock import RealClock
 from conformance.target.launch import DidNotStart, LaunchError
 from conformance.target.limits import Limits
 from conformance.target.starvation import CpuTime, Starvation, Starved
@@ -180,6 +181,26 @@ def test_a_scenario_that_is_behind_for_no_reason_that_is_seen(
 
     error = run(wrong, {}, server).error
     assert str(error).startswith("the scenario took 1.0 s longer than planned, which is too long")
+
+
+@pytest.mark.parametrize(("passed", "verdict"), [(20.0, Deviation), (40.0, Inconclusive)])
+def test_in_a_scenario_that_takes_long_a_distant_timer_may_fire(
+    server: BuiltIn,
+    starve: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    passed: float,
+    verdict: type[Exception],
+) -> None:
+    starve(0.0)
+    times: list[float] = []
+    monkeypatch.setattr(RealClock, "time", lambda _: time.monotonic() + sum(times))
+
+    def wrong(client: Connection) -> None:
+        client.put_and_reserve(ttr=60)
+        times.append(passed)
+        raise Deviation("this job", "another one")
+
+    assert type(run(wrong, {"client": None}, server).error) is verdict
 
 
 def test_the_time_in_which_something_should_have_happened_is_no_delay_of_ours(
