@@ -126,6 +126,11 @@ def attribute(
     tests: Sequence[Test], blames: Sequence[Blame | None], is_must: Callable[[str], bool]
 ) -> list[Attribution]:
     """Attribute each failed test to a requirement; ``blames`` has None for the other tests."""
+    # What the test's own requirement explains is its own, whose step it may be.
+    blames = [
+        replace(blame, owner="") if blame and _is_suspected(test, blame) else blame
+        for test, blame in zip(tests, blames, strict=True)
+    ]
     anywhere = _anywhere(_failed(tests, blames))
     blames = [
         replace(blame, owner=next(filter(None, blame.suspects), SERIALLY))
@@ -219,6 +224,10 @@ def _key(test: Test, blame: Blame) -> object:
 
 def _is_random(test: Test) -> bool:
     return not RANDOM.isdisjoint(test.requirements)
+
+
+def _is_suspected(test: Test, blame: Blame) -> bool:
+    return not set(blame.suspects).isdisjoint(test.requirements)
 
 
 def _is_own(test: Test, blame: Blame) -> bool:

@@ -230,13 +230,21 @@ class _Commands:
         self._found = {}
         for verb in self._verbs:
             # Any of them may be the one that it does not survive.
-            self._target.restore()
-            answer = self._answer(verb)
-            if answer.is_lost and answer.failure and (outage := self._target.outage()) is not None:
+            answer, outage = self._answer_alone(verb)
+            if outage is not None:
+                # The first time, it may be the end of the client before that it did not survive.
+                answer, outage = self._answer_alone(verb)
+            if outage is not None and answer.failure:
                 answer = replace(answer, failure=replace(answer.failure, outage=outage))
             self._found[verb] = answer
         self._target.restore()
         return self._found
+
+    def _answer_alone(self, verb: str) -> tuple[_Answer, Outage | None]:
+        """Return the answer of a target that is there, and its outage if it is lost after that."""
+        self._target.restore()
+        answer = self._answer(verb)
+        return answer, self._target.outage() if answer.is_lost else None
 
     def _ask_all(self, verbs: Sequence[str]) -> None:
         """Send commands, first those of tubes, as the others need these."""

@@ -281,6 +281,13 @@ def test_each_of_several_requirements_that_one_presupposes_blocks_it(base: str) 
     assert found.blocked == {"put.delayed-jobs-in-order": base}
 
 
+def test_what_the_requirement_of_the_test_explains_is_its_own() -> None:
+    foreign = Step(OutcomeKind.WRONG_REPLY, "reserve", ("TIMED_OUT",), "EXPECTED_CRLF")
+    (found,) = attributed(fails(IN_STEP, "reserve.timeout-zero", foreign, IN_STEP))
+    assert found.blocked == {}
+    assert found.test.requirements == [IN_STEP]
+
+
 def test_what_is_itself_blocked_explains_nothing() -> None:
     wrong_job = Step(OutcomeKind.WRONG_REPLY, "reserve", ("RESERVED",), "RESERVED")
     no_job = replace(wrong_job, came="TIMED_OUT")

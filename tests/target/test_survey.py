@@ -273,6 +273,27 @@ def test_of_all_commands_only_the_one_is_blamed_that_ends_the_server(
         assert target.outage() is None
 
 
+ENDS_AFTER_KICK = """
+    kick, command = Model._kick, Model._command
+    def remembers(self, conn, bound):
+        self.kicker = conn
+        return kick(self, conn, bound)
+    def ends(self, conn, request):
+        if request.verb != "list-tube-used" and getattr(self, "kicker", conn) is not conn:
+            os.abort()
+        command(self, conn, request)
+    Model._kick, Model._command = remembers, ends
+"""
+
+
+def test_a_command_is_not_blamed_for_what_another_client_has_done_before(tmp_path: Path) -> None:
+    command = changed_server(tmp_path, ENDS_AFTER_KICK)
+    with contextlib.closing(LaunchedTarget(command, "real", limits=QUICK)) as target:
+        target.probe()
+        assert target.traits.unusable == {}
+        assert target.outage() is None
+
+
 HANGS_AT_THE_END = """
     import time
     serve.Engine.eof = lambda self, conn: time.sleep(10**6)
