@@ -45,10 +45,10 @@ def test_kick_job_takes_one_job_only(client: Connection) -> None:
 def test_a_kicked_job_does_not_become_ready_a_second_time(
     client: Connection, clock: Timeline
 ) -> None:
-    job = client.put(b"a", delay=1)
+    job = client.put(b"a", delay=2)
     client.kick_job(job)
     client.reserve().expect(RESERVED(job, b"a"))
-    clock.advance(1)
+    clock.advance(2)
     assert client.state_of(job) == "reserved"
     client.peek_ready().expect(NOT_FOUND)
 

@@ -171,7 +171,7 @@ class Twice(Model):
     def _kick_one(self, job: Job) -> None:
         deadline, delayed = job.deadline, job.state is JobState.DELAYED
         super()._kick_one(job)
-        if delayed and deadline - self.now <= SECOND:
+        if delayed and deadline - self.now <= 2 * SECOND:
             job.ttr = 1
 
 
