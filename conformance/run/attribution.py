@@ -126,9 +126,11 @@ def attribute(
     tests: Sequence[Test], blames: Sequence[Blame | None], is_must: Callable[[str], bool]
 ) -> list[Attribution]:
     """Attribute each failed test to a requirement; ``blames`` has None for the other tests."""
-    # What the test's own requirement explains is its own, whose step it may be.
+    # What a requirement of the test itself explains is its own, whose step it may be.
     blames = [
-        replace(blame, owner="") if blame and _is_suspected(test, blame) else blame
+        replace(blame, owner=own)
+        if blame and blame.owner and (own := _own_suspect(test, blame))
+        else blame
         for test, blame in zip(tests, blames, strict=True)
     ]
     anywhere = _anywhere(_failed(tests, blames))
@@ -226,8 +228,9 @@ def _is_random(test: Test) -> bool:
     return not RANDOM.isdisjoint(test.requirements)
 
 
-def _is_suspected(test: Test, blame: Blame) -> bool:
-    return not set(blame.suspects).isdisjoint(test.requirements)
+def _own_suspect(test: Test, blame: Blame) -> str:
+    """Return the first suspect that is a requirement of the test itself; empty if none is."""
+    return next((slug for slug in blame.suspects if slug in test.requirements), "")
 
 
 def _is_own(test: Test, blame: Blame) -> bool:

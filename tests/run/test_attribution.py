@@ -281,11 +281,16 @@ def test_each_of_several_requirements_that_one_presupposes_blocks_it(base: str) 
     assert found.blocked == {"put.delayed-jobs-in-order": base}
 
 
-def test_what_the_requirement_of_the_test_explains_is_its_own() -> None:
+def test_what_a_requirement_of_the_test_explains_is_its_own() -> None:
     foreign = Step(OutcomeKind.WRONG_REPLY, "reserve", ("TIMED_OUT",), "EXPECTED_CRLF")
-    (found,) = attributed(fails(IN_STEP, "reserve.timeout-zero", foreign, IN_STEP))
-    assert found.blocked == {}
-    assert found.test.requirements == [IN_STEP]
+    test, blame = fails(IN_STEP, "reserve.timeout-zero", foreign, IN_STEP)
+    both = test.model_copy(update={"requirements": [IN_STEP, "bury.fifo"]})
+    alone, found = attributed((test, blame), (both, blame))
+    assert (alone.test.requirements, alone.blocked) == ([IN_STEP], {})
+    assert (found.test.requirements, found.blocked) == (
+        [IN_STEP, "bury.fifo"],
+        {"bury.fifo": IN_STEP},
+    )
 
 
 def test_what_is_itself_blocked_explains_nothing() -> None:
