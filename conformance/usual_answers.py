@@ -67,7 +67,7 @@ GIVES_JOBS = ("lifecycle.starts-ready", "put.into-used-tube", "reserve.any-watch
 """The requirements of a target that does not give a client a job that is there."""
 HOLDS_BACK = (
     "put.delay",
-    "delete.entirely",
+    "delete.reserved-by-client",
     "bury.untouched-until-kick",
     "put.into-used-tube",
     "reserve-job.not-found",

@@ -409,7 +409,8 @@ class Connection(UsualCommands):
         if self.transport.ended:
             step = Step(OutcomeKind.DISCONNECTED, command)
             deviation = self._gone(expected, "the target closed the connection", step)
-            deviation.suspects = self._suspects
+            silence = (MAY_BE_SILENT,) if self._was_silent else ()
+            deviation.suspects = silence + self._after_error
             return deviation
         self.has_timed_out = True
         self._timeline.note_wait(wait.passed)
@@ -418,16 +419,15 @@ class Connection(UsualCommands):
             observed += f" but the start of a reply: {escape(self._reader.pending)[:200]}"
         kind = OutcomeKind.NO_REPLY if command else OutcomeKind.NOT_DISCONNECTED
         deviation = self._gone(expected, observed, Step(kind, command), waited=wait.passed)
-        deviation.suspects = self._suspects
+        deviation.suspects = self._after_error
         if not (self.stopped or isinstance(deviation, TargetLost)):
             deviation.client, deviation.unanswered = self.name, self._place
         return deviation
 
     @property
-    def _suspects(self) -> tuple[str, ...]:
-        """The requirements of a target that does not serve a client after what went before."""
-        silence = (MAY_BE_SILENT,) if self._was_silent else ()
-        return (*silence, SURVIVES_ERRORS) if self._last_word in _ERRORS else silence
+    def _after_error(self) -> tuple[str, ...]:
+        """The requirement of a target that serves no client after an error, if one came last."""
+        return (SURVIVES_ERRORS,) if self._last_word in _ERRORS else ()
 
     @property
     def _place(self) -> int:

@@ -143,37 +143,11 @@ def attribute(
     failed = _failed(tests, blames)
     broken = {slug for test, blame in failed if _is_own(test, blame) for slug in test.requirements}
     broken |= {blame.owner for test, blame in failed if blame.owner in test.requirements}
-    while True:
-        found = _attribute_by(broken, tests, blames, is_must)
-        left = broken.intersection(_broken_by(found))
-        if left == broken:
-            return found
-        # What is itself blocked explains nothing.
-        broken = left
-
-
-def _failed(tests: Sequence[Test], blames: Sequence[Blame | None]) -> list[tuple[Test, Blame]]:
-    return [
-        (test, blame)
-        for test, blame in zip(tests, blames, strict=True)
-        if blame is not None and test.verdict in DEVIATIONS
-    ]
-
-
-def _attribute_by(
-    broken: set[str],
-    tests: Sequence[Test],
-    blames: Sequence[Blame | None],
-    is_must: Callable[[str], bool],
-) -> list[Attribution]:
-    """Attribute each failed test where these requirements are broken."""
-    failed = _failed(tests, blames)
     explained = {
-        _key(test, blame): basic
+        _key(test, blame): _most_basic(test.requirements[0], broken)
         for test, blame in reversed(failed)
         # Failures at no certain command need not have anything in common.
         if _is_own(test, blame) and blame.step.command
-        if (basic := _most_basic(test.requirements[0], broken))
     }
     # What explains a finding of commands in sequence may explain one of clients at the same time.
     in_sequence = broken.intersection(
@@ -193,11 +167,12 @@ def _attribute_by(
     ]
 
 
-def _broken_by(found: Iterable[Attribution]) -> Iterator[str]:
-    """Yield the requirements that failed tests break."""
-    for one in found:
-        if one.test.verdict in DEVIATIONS:
-            yield from (slug for slug in one.test.requirements if slug not in one.blocked)
+def _failed(tests: Sequence[Test], blames: Sequence[Blame | None]) -> list[tuple[Test, Blame]]:
+    return [
+        (test, blame)
+        for test, blame in zip(tests, blames, strict=True)
+        if blame is not None and test.verdict in DEVIATIONS
+    ]
 
 
 def _anywhere(failed: Iterable[tuple[Test, Blame]]) -> set[CauseRecord]:
@@ -332,8 +307,10 @@ def _suspects_of(step: Step, broken: set[str]) -> Sequence[str]:
         return key_requirement(step.command, step.subject), *longer, *of_state
     if step.came == "USING" and "USING" in step.words:
         return (REPORTED_BY["tube_used"],)
-    if step.came == "RESERVED" or (step.came == "FOUND" and "FOUND" not in step.words):
+    if step.came == "RESERVED":
         return HOLDS_BACK
+    if step.came == "FOUND" and "FOUND" not in step.words:
+        return ("delete.entirely", *HOLDS_BACK)
     if "RESERVED" in step.words and step.kind is OutcomeKind.NO_REPLY:
         return GIVES_JOBS + WAKES_CLIENTS
     if step.came in _NO_JOB and not _JOB.isdisjoint(step.words):

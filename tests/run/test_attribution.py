@@ -14,7 +14,6 @@ from conformance.usual_answers import (
     CLOSES,
     DRAINING,
     DRAINS,
-    ID_UNIQUE,
     IN_STEP,
     MAY_BE_SILENT,
     OVERLAP,
@@ -293,18 +292,6 @@ def test_what_a_requirement_of_the_test_explains_is_its_own() -> None:
     )
 
 
-def test_what_is_itself_blocked_explains_nothing() -> None:
-    wrong_job = Step(OutcomeKind.WRONG_REPLY, "reserve", ("RESERVED",), "RESERVED")
-    no_job = replace(wrong_job, came="TIMED_OUT")
-    *_, blocked, found = attributed(
-        fails(ID_UNIQUE),
-        fails("put.into-used-tube", "", wrong_job, ID_UNIQUE),
-        fails("reserve.half-closed", "", no_job),
-    )
-    assert blocked.blocked == {"put.into-used-tube": ID_UNIQUE}
-    assert found.blocked == {}
-
-
 def test_a_line_that_must_be_refused_presupposes_nothing() -> None:
     taken = Step(OutcomeKind.WRONG_REPLY, "put", ("BAD_FORMAT",), "INSERTED")
     *_, found = attributed(fails("put.delay"), fails("put.delay-limit", "", taken))
@@ -361,6 +348,18 @@ def test_a_delayed_job_that_is_seen_among_the_ready_ones_is_a_matter_of_its_dela
 ) -> None:
     *_, found = attributed(fails("put.delay"), fails("protocol.any-transition", "", step))
     assert found.blocked == {"protocol.any-transition": "put.delay"}
+
+
+def test_a_deleted_job_that_is_seen_is_not_one_that_is_given() -> None:
+    seen = Step(OutcomeKind.WRONG_REPLY, "peek", ("NOT_FOUND",), "FOUND")
+    given = Step(OutcomeKind.WRONG_REPLY, "reserve-with-timeout", ("TIMED_OUT",), "RESERVED")
+    _, shown, other = attributed(
+        fails("delete.entirely", "", seen),
+        fails("protocol.name-case-counts", "", seen),
+        fails("pause-tube.paused", "", given),
+    )
+    assert shown.blocked == {"protocol.name-case-counts": "delete.entirely"}
+    assert other.blocked == {}
 
 
 def test_a_wrong_value_is_a_matter_of_what_its_own_tests_show_of_the_key() -> None:
