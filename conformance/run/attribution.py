@@ -126,7 +126,7 @@ def attribute(
     tests: Sequence[Test], blames: Sequence[Blame | None], is_must: Callable[[str], bool]
 ) -> list[Attribution]:
     """Attribute each failed test to a requirement; ``blames`` has None for the other tests."""
-    # What a requirement of the test itself explains is its own, whose step it may be.
+    # A failure that a requirement of the test itself explains belongs to it, whichever step failed.
     blames = [
         replace(blame, owner=own)
         if blame and blame.owner and (own := _own_suspect(test, blame))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reference_server.faults.registry import fault
+from reference_server.faults.worker import PutsOffTtrs
 from reference_server.model import Model
 from reference_server.state import SECOND, Client, Job, Timer, Tube
 
@@ -58,13 +59,8 @@ class EqualPauses(_FindsEqualTimers):
 
 
 @fault("reserve.expiry-while-holder-is-idle", "a TTR whose very end the clock shows never ends")
-class MissesTheInstant(Model):
+class MissesTheInstant(PutsOffTtrs):
     def _fire_timers(self, now: int) -> None:
         while self._timers and self._timers[0][:2] == (now, Timer.TTR):
-            job = self.jobs[int(self._timers[0][2])]
-            assert job.reserver is not None
-            self._clear_deadline(job, job.reserver)
-            job.deadline += _HOUR
-            job.reserver.deadlines.add((job.deadline, job.id))
-            self._timers.add((job.deadline, Timer.TTR, job.id))
+            self._put_off(self.jobs[int(self._timers[0][2])], _HOUR)
         super()._fire_timers(now)

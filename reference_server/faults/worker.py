@@ -284,23 +284,28 @@ class OldHolderOnly(Model):
         super()._make_ready(job)
 
 
+class PutsOffTtrs(Model):
+    def _put_off(self, job: Job, length: int) -> None:
+        """Let the TTR of a reserved job end so many nanoseconds later."""
+        assert job.reserver is not None
+        self._clear_deadline(job, job.reserver)
+        job.deadline += length
+        job.reserver.deadlines.add((job.deadline, job.id))
+        self._timers.add((job.deadline, Timer.TTR, job.id))
+
+
 @fault("reserve.expiry-while-holder-is-idle", "timers of idle clients get lost")
-class LosesTimers(Model):
+class LosesTimers(PutsOffTtrs):
     def _fire_timers(self, now: int) -> None:
         while self._timers and self._timers[0][0] <= now:
-            due, kind, subject = self._timers[0]
+            _, kind, subject = self._timers[0]
             if kind is not Timer.TTR or not isinstance(subject, int):
                 break
             job = self.jobs[subject]
             if job.id % 2 or job.body != b"a" or job.ttr != 1:
                 break
             # As beanstalkd does: forgotten until its holder does something.
-            self._timers.pop(0)
-            self._timers.add((due + 3600 * SECOND, kind, subject))
-            assert job.reserver is not None
-            job.reserver.deadlines.remove((job.deadline, job.id))
-            job.deadline += 3600 * SECOND
-            job.reserver.deadlines.add((job.deadline, job.id))
+            self._put_off(job, 3600 * SECOND)
         super()._fire_timers(now)
 
 

@@ -138,7 +138,7 @@ class _HangsUp(Model):
 
 
 def test_the_end_of_a_silent_client_is_no_matter_of_its_next_command() -> None:
-    tested = ("put.ready-after-delay", "stats-job.age")
+    tested = ("put.ready-after-delay", "put.ttr-from-reservation", "stats-job.age")
     with _surveyed(Fault("", "other", _HangsUp)) as server:
         found = _blamed(server, MAY_BE_SILENT, *tested)
     assert found.pop(MAY_BE_SILENT) == {MAY_BE_SILENT}

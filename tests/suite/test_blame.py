@@ -130,13 +130,13 @@ class _ListsATube(Model):
         return self._stats_tube(conn, "default")
 
 
-@pytest.mark.parametrize("model", [_FindsNoTubes, _ListsATube])
-def test_the_reply_to_another_command_is_out_of_step(model: type[Model]) -> None:
+@pytest.mark.parametrize(("model", "came"), [(_FindsNoTubes, "NOT_FOUND"), (_ListsATube, "")])
+def test_the_reply_to_another_command_is_out_of_step(model: type[Model], came: str) -> None:
     one = next(case for case in cases() if "list-tubes.all" in case.slugs)
     with contextlib.closing(BuiltIn(fault=Fault("", "other", model))) as server:
         error = running.run(one.test, one.arguments, server).error
     assert isinstance(error, Deviation)
-    assert error.suspects == (IN_STEP,)
+    assert (error.step.came, error.suspects) == (came, (IN_STEP,))
 
 
 def test_known_bytes_that_are_dropped_are_explained_by_what_is_known_of_pipelines() -> None:

@@ -31,6 +31,7 @@ from conformance.verdict import (
 )
 from reference_server import stats
 from reference_server.faults import FAULTS, Fault
+from reference_server.faults.worker import PutsOffTtrs
 from reference_server.model import Model
 from reference_server.profiles import NEWEST
 from reference_server.state import SECOND, Client, Job, Timer
@@ -146,22 +147,14 @@ class _ClosesAtUnknown(RequestReader):
         return Command("quit") if request == Malformed(UNKNOWN_COMMAND) else request
 
 
-class _ExpiresAtCommands(Model):
+class _ExpiresAtCommands(PutsOffTtrs):
     """Lets a TTR end only when the job's holder sends a command."""
 
     def _fire_timers(self, now: int) -> None:
         for due, kind, subject in [*self._timers]:
             if due <= now and kind is Timer.TTR:
-                self._put_off(self.jobs[int(subject)])
+                self._put_off(self.jobs[int(subject)], 10 * _YEAR)
         super()._fire_timers(now)
-
-    def _put_off(self, job: Job) -> None:
-        assert job.reserver is not None
-        self._timers.remove((job.deadline, Timer.TTR, job.id))
-        job.reserver.deadlines.remove((job.deadline, job.id))
-        job.deadline += 10 * _YEAR
-        self._timers.add((job.deadline, Timer.TTR, job.id))
-        job.reserver.deadlines.add((job.deadline, job.id))
 
     def _command(self, conn: Client, command: Command) -> None:
         for deadline, id in [*conn.deadlines]:
