@@ -88,6 +88,26 @@ def test_a_target_that_dies_for_good_is_one_finding(tmp_path: Path, soon: str, e
     assert why.count(f"the target died during {blamed}") > 5
 
 
+FALLS_SILENT = """
+release = Model._release
+def falls_silent(model, conn, number, pri, delay):
+    if delay:
+        Model._touch = lambda *_: None
+        return None
+    return release(model, conn, number, pri, delay)
+Model._release = falls_silent
+"""
+
+
+def test_a_target_that_has_left_a_command_unanswered_begins_anew(tmp_path: Path) -> None:
+    launch = changed_server(tmp_path, FALLS_SILENT)
+    chosen = "(test_release and delayed) or test_touch_of"
+    suite("--launch", launch, "-k", chosen, f"--report={tmp_path}")
+    failed = _failed(tmp_path)
+    assert failed
+    assert all(name.startswith("test_release") for name in failed), failed
+
+
 class _Item:
     """A test, as far as its loss is concerned."""
 

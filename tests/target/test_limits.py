@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -22,7 +23,7 @@ from conformance.target.target import Remote, Target
 from conformance.verdict import Deviation
 from reference_server.faults import Fault
 from reference_server.wire import Command, Request, RequestReader
-from tests.servers import REFERENCE_COMMAND
+from tests.servers import REFERENCE_COMMAND, changed_server
 
 HASTY = Limits(reply=0.2, lateness=0.1)
 
@@ -68,6 +69,34 @@ def test_a_directed_test_waits_for_a_reply_as_long_as_the_target_may_take() -> N
         error = run(touches, {"client": None}, server).error
     assert isinstance(error, Deviation)
     assert error.observed == "no reply within 0.2 seconds"
+
+
+WORKS = """
+    import time
+
+    def works_hard(model, conn, number):
+        end = time.process_time() + {seconds}
+        while time.process_time() < end:
+            pass
+        return Reply("NOT_FOUND")
+    Model._touch = works_hard
+"""
+"""A server that uses a CPU for so many seconds to answer ``touch``."""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_missed"), [(1.8 * HASTY.reply, False), (60 * HASTY.reply, True)]
+)
+def test_a_target_that_works_on_a_reply_is_waited_for(
+    tmp_path: Path, seconds: float, is_missed: bool
+) -> None:
+    def touches(client: Connection) -> None:
+        client.send("touch 1").reply("NOT_FOUND")
+
+    command = changed_server(tmp_path, WORKS.format(seconds=seconds))
+    with contextlib.closing(LaunchedTarget(command, "real", limits=HASTY)) as server:
+        error = run(touches, {"client": None}, server).error
+    assert isinstance(error, Deviation) == is_missed, error
 
 
 def test_a_session_waits_for_a_reply_as_long_as_the_target_may_take() -> None:
