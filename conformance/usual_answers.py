@@ -63,7 +63,12 @@ AFTER_LONG_LINE = "error.long-line-resynchronises"
 """The requirement of a target that does so after a line that is too long."""
 ID_UNIQUE = "reserve.id-unique"
 """The requirement of a target that gives a job the id of another."""
-GIVES_JOBS = ("lifecycle.starts-ready", "put.into-used-tube", "reserve.any-watched-tube")
+GIVES_JOBS = (
+    "lifecycle.starts-ready",
+    "put.into-used-tube",
+    "lifecycle.tube-for-life",
+    "reserve.any-watched-tube",
+)
 """The requirements of a target that does not give a client a job that is there."""
 HOLDS_BACK = (
     "put.delay",

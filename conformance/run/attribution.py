@@ -258,8 +258,11 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
     """
     if blame.step.kind.is_loss or _is_random(test):
         return ""
-    is_of_errors = blame.step.came not in ("", *blame.step.words) and any(
-        slug.startswith("error.") or slug.endswith(_REFUSED) for slug in test.requirements
+    is_wrong = blame.step.came not in ("", *blame.step.words)
+    is_of_errors = (
+        is_wrong
+        and not blame.owner
+        and any(slug.startswith("error.") or slug.endswith(_REFUSED) for slug in test.requirements)
     )
     known = _broken_suspects(test, blame, broken)
     return next((slug for slug in known if slug == IN_STEP or not is_of_errors), "")
@@ -311,6 +314,8 @@ def _suspects_of(step: Step, broken: set[str]) -> Sequence[str]:
         return HOLDS_BACK
     if step.came == "FOUND" and "FOUND" not in step.words:
         return ("delete.entirely", *HOLDS_BACK)
+    if step.came == "OK" and NOT_FOUND.word in step.words:
+        return tuple(broken & {f"{step.command}.not-found"})
     if "RESERVED" in step.words and step.kind is OutcomeKind.NO_REPLY:
         return GIVES_JOBS + WAKES_CLIENTS
     if step.came in _NO_JOB and not _JOB.isdisjoint(step.words):

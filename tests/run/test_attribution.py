@@ -362,6 +362,30 @@ def test_a_deleted_job_that_is_seen_is_not_one_that_is_given() -> None:
     assert other.blocked == {}
 
 
+@pytest.mark.parametrize("command", ["stats-job", "stats-tube"])
+def test_statistics_of_what_is_not_there_are_a_matter_of_their_command(command: str) -> None:
+    shown = Step(OutcomeKind.WRONG_REPLY, command, ("NOT_FOUND",), "OK")
+    slug = f"{command}.not-found"
+    _, found = attributed(fails(slug, "", shown), fails("lifecycle.tube-deleted", "", shown))
+    assert found.blocked == {"lifecycle.tube-deleted": slug}
+    (alone,) = attributed(fails("lifecycle.tube-deleted", "", shown))
+    assert alone.blocked == {}
+
+
+def test_a_job_that_is_in_another_tube_is_not_given() -> None:
+    missing = Step(OutcomeKind.WRONG_REPLY, "reserve-with-timeout", ("RESERVED",), "TIMED_OUT")
+    _, found = attributed(fails("lifecycle.tube-for-life"), fails("release.released", "", missing))
+    assert found.blocked == {"release.released": "lifecycle.tube-for-life"}
+
+
+def test_what_explains_the_set_up_of_a_test_of_errors_explains_its_failure() -> None:
+    missing = Step(OutcomeKind.WRONG_REPLY, "reserve-with-timeout", ("RESERVED",), "TIMED_OUT")
+    _, found = attributed(
+        fails("lifecycle.starts-ready"), fails("bury.bad-format", "reserve.timeout-zero", missing)
+    )
+    assert found.blocked == {"bury.bad-format": "lifecycle.starts-ready"}
+
+
 def test_a_wrong_value_is_a_matter_of_what_its_own_tests_show_of_the_key() -> None:
     shown = Step(OutcomeKind.WRONG_VALUE, "stats-job", subject="time-left")
     random = fails("protocol.any-program", "", shown, "stats-job.ok")
