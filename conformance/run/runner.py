@@ -179,7 +179,7 @@ def _on_server_of_its_own(
 
 
 def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Outcome:
-    outcome = Outcome(None)
+    outcome, exploration = Outcome(None), arguments.get("exploration")
     try:
         if "exploration" in arguments:
             # It would only find the same failures again, slowly.
@@ -194,63 +194,19 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     except Unusable as error:
         scenario.close()
         return _surveyed(error.failure, error.owner)
-    except Deviation as error:
-        outcome.error = error
-    except AssertionError as error:
-        outcome.error = as_deviation(error)
-    except Unanswered as error:
-        # It was asked before anything of the test was said.
-        scenario.transcript.add("A", ">", error.line + CRLF, scenario.clock.now())
-        command = error.line.split()[0].decode()
-        step = Step(OutcomeKind.NO_REPLY, command, (error.word,))
-        outcome.error = Deviation(error.expected, str(error), step=step)
-        outcome.error.owner = usual_answer(command, scenario.target.profile)
-    except TargetError as error:
-        outcome.error = Deviation(error.expected, str(error))
-        outcome.error.owner = error.requirement
-    except OSError as error:
-        outage = scenario.target.outage()
-        outcome.error = TargetLost(GOES_ON, outage) if outage else error
     except Exception as error:
-        outcome.error = error
-    if (deviation := outcome.deviation) is not None:
-        if scenario.target.generation != scenario.generation:
-            # It has not seen what the test had sent before.
-            outage = Outage(OutcomeKind.GONE, "it was lost meanwhile")
-            outcome.error = TargetLost(deviation.expected, outage)
-        elif scenario.disturbed():
-            outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
-        else:
-            outcome.suspected = suspect_flake(deviation, scenario)
+        outcome.error = _failure(error, scenario)
     outcome.exhausts = scenario.exhausts
-    if outage := _end_of(scenario, outcome):
-        seen, lost = outcome.error, TargetLost(GOES_ON, outage)
-        if isinstance(seen, Deviation):
-            lost = TargetLost(GOES_ON, outage, command=seen.step.command)
-            lost.owner = seen.owner
-        outcome.error = lost
-    if isinstance(outcome.error, TargetLost) and (most := scenario.clients_at_most()) is not None:
-        outcome.error = NotTestable(
-            f"the target serves no more clients than {most} at the same time"
-        )
-    if (
-        "exploration" in arguments
-        and isinstance(outcome.error, Deviation)
-        and not scenario.target.traits.pipelines
-    ):
+    _doubt(outcome, scenario)
+    _note_loss(outcome, scenario)
+    is_random = "exploration" in arguments
+    if is_random and isinstance(outcome.error, Deviation) and not scenario.target.traits.pipelines:
         # What is sent after another command may have been dropped.
         outcome.error.suspects = (IN_STEP, *outcome.error.suspects)
     if isinstance(outcome.error, TargetLost):
-        if isinstance(exploration := arguments.get("exploration"), Exploration):
+        if isinstance(exploration, Exploration):
             exploration.show_last(scenario.transcript)
-        entries = scenario.transcript.entries
-        if (owner := owner_of_loss(entries, scenario.tested)) is not None:
-            # It was lost before the test observed what it had done.
-            outcome.error.owner = owner
-        elif "exploration" not in arguments:
-            outcome.error.suspects = suspects_of_loss(entries)
-        # The text does not say that a server outlives exhaustion.
-        outcome.error.de_facto |= outcome.exhausts
+        _blame_for_loss(outcome.error, scenario, is_random=is_random)
     if outcome.error is not None:
         outcome.said = scenario.target.said(scenario.printed)
     outcome.reported = scenario.target.reported()
@@ -278,6 +234,70 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
         # It may have come while the connections were ended.
         outcome.transcript = scenario.transcript.copy()
     return outcome
+
+
+def _failure(error: Exception, scenario: Scenario) -> Exception:
+    """Return what a test has raised as the failure of a step, where it is the target's."""
+    match error:
+        case Deviation():
+            return error
+        case AssertionError():
+            return as_deviation(error)
+        case Unanswered():
+            # It was asked before anything of the test was said.
+            scenario.transcript.add("A", ">", error.line + CRLF, scenario.clock.now())
+            command = error.line.split()[0].decode()
+            step = Step(OutcomeKind.NO_REPLY, command, (error.word,))
+            deviation = Deviation(error.expected, str(error), step=step)
+            deviation.owner = usual_answer(command, scenario.target.profile)
+            return deviation
+        case TargetError():
+            deviation = Deviation(error.expected, str(error))
+            deviation.owner = error.requirement
+            return deviation
+        case OSError() if outage := scenario.target.outage():
+            return TargetLost(GOES_ON, outage)
+    return error
+
+
+def _doubt(outcome: Outcome, scenario: Scenario) -> None:
+    """Note what else than the target may be the reason for a deviation."""
+    if (deviation := outcome.deviation) is None:
+        return
+    if scenario.target.generation != scenario.generation:
+        # It has not seen what the test had sent before.
+        outage = Outage(OutcomeKind.GONE, "it was lost meanwhile")
+        outcome.error = TargetLost(deviation.expected, outage)
+    elif scenario.disturbed():
+        outcome.error = NotTestable("needs a server of its own: others connected meanwhile")
+    else:
+        outcome.suspected = suspect_flake(deviation, scenario)
+
+
+def _note_loss(outcome: Outcome, scenario: Scenario) -> None:
+    """Note that a target is lost which has closed a connection, or takes no more clients."""
+    if outage := _end_of(scenario, outcome):
+        seen, lost = outcome.error, TargetLost(GOES_ON, outage)
+        if isinstance(seen, Deviation):
+            lost = TargetLost(GOES_ON, outage, command=seen.step.command)
+            lost.owner = seen.owner
+        outcome.error = lost
+    if isinstance(outcome.error, TargetLost) and (most := scenario.clients_at_most()) is not None:
+        outcome.error = NotTestable(
+            f"the target serves no more clients than {most} at the same time"
+        )
+
+
+def _blame_for_loss(lost: TargetLost, scenario: Scenario, *, is_random: bool) -> None:
+    """Set the owner or the suspects of a loss, as far as the messages show them."""
+    entries = scenario.transcript.entries
+    if (owner := owner_of_loss(entries, scenario.tested)) is not None:
+        # It was lost before the test observed what it had done.
+        lost.owner = owner
+    elif not is_random:
+        lost.suspects = suspects_of_loss(entries)
+    # The text does not say that a server outlives exhaustion.
+    lost.de_facto |= scenario.exhausts
 
 
 def _needs_all_commands(target: Target) -> None:
