@@ -125,6 +125,9 @@ class _Answer:
     """Nothing came, or the connection ended: the target may be lost."""
 
 
+_NOT_ASKED = _Answer(0.0, None)
+
+
 def survey(target: Surveyed, known: Traits, delete: Callable[[list[int]], None]) -> Traits:
     """Return the traits of a target; ``known`` are those that were measured before.
 
@@ -230,21 +233,23 @@ class _Commands:
         self._found = {}
         for verb in self._verbs:
             # Any of them may be the one that it does not survive.
-            answer, outage = self._answer_alone(verb)
-            if outage is not None:
-                # The first time, it may be the end of the client before that it did not survive.
-                answer, outage = self._answer_alone(verb)
-            if outage is not None and answer.failure:
-                answer = replace(answer, failure=replace(answer.failure, outage=outage))
-            self._found[verb] = answer
+            answer = self._alone(self._usual, verb) or self._alone(self._probed, verb)
+            self._found[verb] = answer or _NOT_ASKED
         self._target.restore()
         return self._found
 
-    def _answer_alone(self, verb: str) -> tuple[_Answer, Outage | None]:
-        """Return the answer of a target that is there, and its outage if it is lost after that."""
-        self._target.restore()
-        answer = self._answer(verb)
-        return answer, self._target.outage() if answer.is_lost else None
+    def _alone(self, ask: Callable[[str], _Answer | None], verb: str) -> _Answer | None:
+        """Return the answer of a target that is there, with its outage if it is lost after that."""
+        for _ in range(2):
+            self._target.restore()
+            answer = ask(verb)
+            outage = self._target.outage() if answer and answer.is_lost else None
+            if outage is None:
+                break
+            # The first time, it may be the end of the client before that it did not survive.
+        if answer and answer.failure:
+            answer = replace(answer, failure=replace(answer.failure, outage=outage))
+        return answer
 
     def _ask_all(self, verbs: Sequence[str]) -> None:
         """Send commands, first those of tubes, as the others need these."""
@@ -258,7 +263,7 @@ class _Commands:
         probed = {verb for verb in with_jobs if COMMANDS[verb].probe is not None}
         self._ask(
             [verb for verb in others if verb in probed or verb not in with_jobs],
-            lambda verb: self._probed(verb) if verb in probed else self._answer(verb),
+            lambda verb: (verb in probed and self._probed(verb)) or self._answer(verb),
         )
         for verb in filter(with_jobs.__contains__, others):
             if verb not in probed or self._found[verb].failure is None:
@@ -274,29 +279,31 @@ class _Commands:
         with ThreadPoolExecutor(self._at_once) as pool:
             self._found |= zip(verbs, pool.map(ask or self._answer, verbs), strict=True)
 
-    def _probed(self, verb: str) -> _Answer:
-        """Return the answer where the command changes nothing, if there is such a line."""
+    def _probed(self, verb: str) -> _Answer | None:
+        """Return the answer where the command changes nothing; None without such a line."""
         probe = COMMANDS[verb].probe
         if probe is None:
-            return _Answer(0.0, None)
-        answer = _Dialogue(self._target, self._jobs).answer(verb, _Situation((), probe, ""))
-        return answer or _Answer(0.0, None)
+            return None
+        return _Dialogue(self._target, self._jobs).answer(verb, _Situation((), probe, ""))
 
     def _answer(self, verb: str) -> _Answer:
         """Return the answer where nothing is special, or else where the command changes nothing."""
+        return self._usual(verb) or self._probed(verb) or _NOT_ASKED
+
+    def _usual(self, verb: str) -> _Answer | None:
+        """Return the answer where nothing is special; None if it does not come to the command."""
         situation, probe = _SITUATIONS[verb], COMMANDS[verb].probe
         first = (b"use %t", b"watch %t", b"ignore default") if self._has_tubes else ()
         if verb not in TUBE_COMMANDS:
             situation = situation._replace(before=(*first, *situation.before))
         lines = (*situation.before, situation.line)
-        found = None
         is_usual = self.puts or (
             probe is None and not any(line.startswith((b"put", b"kick")) for line in lines)
         )
-        if is_usual and not any(_fails(self._found, line) for line in situation.before):
-            found = _Dialogue(self._target, self._jobs).answer(verb, situation)
         # What must be sent before it may not work.
-        return found or self._probed(verb)
+        if not is_usual or any(_fails(self._found, line) for line in situation.before):
+            return None
+        return _Dialogue(self._target, self._jobs).answer(verb, situation)
 
 
 def _fails(found: Mapping[str, _Answer], line: bytes) -> bool:

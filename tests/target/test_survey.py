@@ -294,6 +294,28 @@ def test_a_command_is_not_blamed_for_what_another_client_has_done_before(tmp_pat
         assert target.outage() is None
 
 
+ENDS_WITH_A_HOLDER = """
+    from reference_server.wire import TIMED_OUT
+    reserve, close = Model._reserve, Model._close
+    def without_a_word(self, conn, timeout):
+        reserve(self, conn, timeout)
+        return TIMED_OUT
+    def ends(self, conn):
+        if conn.reserved:
+            os.abort()
+        close(self, conn)
+    Model._reserve, Model._close = without_a_word, ends
+"""
+
+
+def test_nor_for_the_end_of_our_own_client_that_had_not_come_to_it(tmp_path: Path) -> None:
+    command = changed_server(tmp_path, ENDS_WITH_A_HOLDER)
+    with contextlib.closing(LaunchedTarget(command, "real", limits=QUICK)) as target:
+        target.probe()
+        assert target.traits.unusable == {}
+        assert target.outage() is None
+
+
 HANGS_AT_THE_END = """
     import time
     serve.Engine.eof = lambda self, conn: time.sleep(10**6)
