@@ -142,7 +142,12 @@ def _first_of(slugs: Iterable[str], profile: Profile) -> str:
     return ""
 
 
+def keys_requirement(command: str) -> str:
+    """Return the requirement that the statistics which a command reports have all their keys."""
+    return _SLUGS[command][0]
+
+
 def key_requirement(command: str, key: str) -> str:
-    """Return the requirement of a key of statistics; that of the command if it has none."""
+    """Return the requirement of a key of statistics; that of all keys if it has none."""
     slug = f"{command}.{key}"
-    return slug if slug in catalogue() else _SLUGS[command][0]
+    return slug if slug in catalogue() else keys_requirement(command)

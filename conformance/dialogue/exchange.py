@@ -8,7 +8,13 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from conformance import yamlish
 from conformance.dialogue.schedule import Arrival
-from conformance.usual_answers import ID_UNIQUE, IN_STEP, answer_to_malformed, key_requirement
+from conformance.usual_answers import (
+    ID_UNIQUE,
+    IN_STEP,
+    answer_to_malformed,
+    key_requirement,
+    keys_requirement,
+)
 from conformance.verdict import Deviation, NotOffered, OutcomeKind, Step
 from reference_server.commands import COMMANDS
 from reference_server.profiles import Profile
@@ -39,7 +45,11 @@ class Statistics(dict[str, str]):
         if key in self.left_out:
             raise NotOffered(f"the profile has no {key} in the statistics")
         observed = f"only {', '.join(self)}"[:300]
-        raise self._deviation(key, f"the key {key!r} in the statistics", observed)
+        deviation = self._deviation(key, f"the key {key!r} in the statistics", observed)
+        if self.command:
+            # All keys that are missing are one matter.
+            deviation.suspects = (keys_requirement(self.command),)
+        raise deviation
 
     def number(self, key: str) -> int:
         """Return the value of a key that must be an integer."""

@@ -347,6 +347,19 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
             "reserve.any-watched-tube",
             ["pause-tube.paused", "reserve.smallest-priority", "watch.many-tubes"],
         ),
+        ("stats-lacks-uptime", "stats.ok", ["stats.uptime"]),
+        ("stats-job-lacks-age", "stats-job.ok", ["stats-job.age"]),
+        ("stats-tube-lacks-total-jobs", "stats-tube.ok", ["stats-tube.total-jobs"]),
+        (
+            "stats-of-a-tube-that-does-not-exist-are-empty",
+            "stats-tube.not-found",
+            ["lifecycle.tube-deleted"],
+        ),
+        (
+            "release-moves-a-job-into-the-tube-that-its-client-uses",
+            "lifecycle.tube-for-life",
+            ["release.released"],
+        ),
         (
             "expires at commands",
             "reserve.expiry-while-holder-is-idle",
