@@ -193,11 +193,12 @@ class Exchange:
         self._sent_at = self._connection.nominal
         return self.expect(*allowed)
 
-    def reply(self, word: str) -> Reply:
-        """Wait for a reply that begins with ``word``, whatever else it carries."""
-        arrival = self._take(f"{word} …", word)
-        if arrival.reply.word != word:
-            raise self._wrong(f"{word} …", {word}, arrival)
+    def reply(self, *words: str) -> Reply:
+        """Wait for a reply that begins with one of these words, whatever else it carries."""
+        expected = " or ".join(f"{word} …" for word in words)
+        arrival = self._take(expected, *words)
+        if arrival.reply.word not in words:
+            raise self._wrong(expected, {*words}, arrival)
         return arrival.reply
 
     def count(self, word: str) -> int:

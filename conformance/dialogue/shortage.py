@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from conformance.dialogue.connection import Connection
-from conformance.dialogue.exchange import Exchange
+from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role
 from conformance.dialogue.growth import LONG
 from conformance.target.resources import Resources
 from conformance.target.target import Target
@@ -24,17 +24,18 @@ ERRORS = ("OUT_OF_MEMORY", "INTERNAL_ERROR")
 """The replies to whatever a server has no memory for."""
 
 
+_FILLS = Role("exhaustion.put-out-of-memory")
+"""The role of a put that takes the last memory."""
+
+
 def reply_in_need(client: Connection, exchange: Exchange, *words: str) -> Reply:
     """Return the reply of a server that may have no memory for it; raises Deviation."""
     try:
-        reply = exchange.any_reply()
+        return exchange.reply(*words, *ERRORS)
     except Deviation as deviation:
         # The text does not say that a connection outlives exhaustion.
         deviation.de_facto |= client.stopped
         raise
-    if reply.word not in (*words, *ERRORS):
-        raise Deviation(" or ".join((*words, *ERRORS)), str(reply), conclusive=True)
-    return reply
 
 
 @dataclass
@@ -50,13 +51,14 @@ class Shortage:
     refused: int = 0
     unclear: int = 0
 
-    def put(self, client: Connection, body: bytes) -> bool:
+    def put(self, client: Connection, body: bytes, role: Role = UNDER_TEST) -> bool:
         """Put a job; return whether the server has taken it as it should."""
-        return self.is_taken(client, self.sent(client, body), body)
+        return self.is_taken(client, self.sent(client, body, role), body)
 
-    def sent(self, client: Connection, body: bytes) -> Exchange:
+    def sent(self, client: Connection, body: bytes, role: Role = UNDER_TEST) -> Exchange:
         """Send a put, which may be answered later."""
-        return client.raw(f"put 9 0 {LONG} {len(body)}\r\n".encode() + body + b"\r\n")
+        line = f"put 9 0 {LONG} {len(body)}\r\n".encode()
+        return client.raw(line + body + b"\r\n", role=role)
 
     def is_taken(self, client: Connection, put: Exchange, body: bytes) -> bool:
         """Return whether the server has taken a job that was sent, when it says so."""
@@ -147,7 +149,7 @@ def short_of_memory(
     lack(resources)
     for size, most in sizes:
         for number in range(most):
-            if not shortage.put(client, _body(size, number)):
+            if not shortage.put(client, _body(size, number), _FILLS):
                 break
     if not (shortage.refused or shortage.unclear or shortage.buried):
         raise NotTestable(

@@ -19,7 +19,7 @@ from reference_server.model import Model
 from reference_server.profiles import Profile
 from reference_server.reserve import RESERVE
 from reference_server.state import Alarm, Client, Job, JobState, KeptJob, Timer, Tube
-from reference_server.wire import Command, Malformed, Put, Reply, Request, RequestReader
+from reference_server.wire import Body, Command, Malformed, Put, Reply, Request, RequestReader
 
 _PATIENCE = 3.0
 """Seconds for which a server stands still that waits for one client."""
@@ -33,6 +33,14 @@ class KeepsRefused(Model):
         if conn.incoming is not None:
             self._body(conn, b"")
         return wire.OUT_OF_MEMORY
+
+
+@fault("exhaustion.put-out-of-memory", "a put without memory is not answered")
+class AnswersNoPut(Model):
+    def _end_put(self, conn: Client, body: Body) -> None:
+        super()._end_put(conn, body)
+        if body.lacks_memory:
+            self._outputs.pop()
 
 
 class _TakesSmall(RequestReader):

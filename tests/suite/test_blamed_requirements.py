@@ -224,6 +224,7 @@ def _verdicts(name: str, chosen: Sequence[Case]) -> dict[str, Verdict]:
     found: list[Found] = []
     with contextlib.closing(BuiltIn(fault=_fault(name), limits=LIMITS)) as server:
         server.traits = _traits(name)
+        server.launches = True
         for one in chosen:
             error = running.run(one.test, one.arguments, server).error
             if isinstance(error, NotApplicable | NotTestable):
@@ -359,6 +360,11 @@ def test_a_reply_that_is_repeated_is_not_the_answer_to_the_next_command() -> Non
             "release-moves-a-job-into-the-tube-that-its-client-uses",
             "lifecycle.tube-for-life",
             ["release.released"],
+        ),
+        (
+            "a-put-without-memory-is-not-answered",
+            "exhaustion.put-out-of-memory",
+            ["exhaustion.in-step", "exhaustion.not-found"],
         ),
         (
             "expires at commands",
