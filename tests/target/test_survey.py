@@ -284,16 +284,6 @@ ENDS_AFTER_KICK = """
         command(self, conn, request)
     Model._kick, Model._command = remembers, ends
 """
-
-
-def test_a_command_is_not_blamed_for_what_another_client_has_done_before(tmp_path: Path) -> None:
-    command = changed_server(tmp_path, ENDS_AFTER_KICK)
-    with contextlib.closing(LaunchedTarget(command, "real", limits=QUICK)) as target:
-        target.probe()
-        assert target.traits.unusable == {}
-        assert target.outage() is None
-
-
 ENDS_WITH_A_HOLDER = """
     from reference_server.wire import TIMED_OUT
     reserve, close = Model._reserve, Model._close
@@ -308,8 +298,11 @@ ENDS_WITH_A_HOLDER = """
 """
 
 
-def test_nor_for_the_end_of_our_own_client_that_had_not_come_to_it(tmp_path: Path) -> None:
-    command = changed_server(tmp_path, ENDS_WITH_A_HOLDER)
+@pytest.mark.parametrize("change", [ENDS_AFTER_KICK, ENDS_WITH_A_HOLDER])
+def test_a_command_is_not_blamed_for_what_another_client_has_done_before(
+    tmp_path: Path, change: str
+) -> None:
+    command = changed_server(tmp_path, change)
     with contextlib.closing(LaunchedTarget(command, "real", limits=QUICK)) as target:
         target.probe()
         assert target.traits.unusable == {}
