@@ -258,10 +258,9 @@ def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:
     """
     if blame.step.kind.is_loss or _is_random(test):
         return ""
-    is_wrong = blame.step.came not in ("", *blame.step.words)
     is_of_errors = (
-        is_wrong
-        and not blame.owner
+        not blame.owner
+        and blame.step.came not in ("", *blame.step.words)
         and any(slug.startswith("error.") or slug.endswith(_REFUSED) for slug in test.requirements)
     )
     known = _broken_suspects(test, blame, broken)

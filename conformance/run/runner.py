@@ -179,9 +179,9 @@ def _on_server_of_its_own(
 
 
 def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Outcome:
-    outcome, exploration = Outcome(None), arguments.get("exploration")
+    outcome, is_random = Outcome(None), "exploration" in arguments
     try:
-        if "exploration" in arguments:
+        if is_random:
             # It would only find the same failures again, slowly.
             _needs_all_commands(scenario.target)
         scenario.prepare()
@@ -199,12 +199,11 @@ def _play(test: Test, arguments: Mapping[str, object], scenario: Scenario) -> Ou
     outcome.exhausts = scenario.exhausts
     _doubt(outcome, scenario)
     _note_loss(outcome, scenario)
-    is_random = "exploration" in arguments
     if is_random and isinstance(outcome.error, Deviation) and not scenario.target.traits.pipelines:
         # What is sent after another command may have been dropped.
         outcome.error.suspects = (IN_STEP, *outcome.error.suspects)
     if isinstance(outcome.error, TargetLost):
-        if isinstance(exploration, Exploration):
+        if isinstance(exploration := arguments.get("exploration"), Exploration):
             exploration.show_last(scenario.transcript)
         _blame_for_loss(outcome.error, scenario, is_random=is_random)
     if outcome.error is not None:

@@ -240,13 +240,13 @@ class _Commands:
 
     def _alone(self, ask: Callable[[str], _Answer | None], verb: str) -> _Answer | None:
         """Return the answer of a target that is there, with its outage if it is lost after that."""
+        # The first time, it may be the end of the client before that it did not survive.
         for _ in range(2):
             self._target.restore()
             answer = ask(verb)
             outage = self._target.outage() if answer and answer.is_lost else None
             if outage is None:
                 break
-            # The first time, it may be the end of the client before that it did not survive.
         if answer and answer.failure:
             answer = replace(answer, failure=replace(answer.failure, outage=outage))
         return answer
