@@ -84,16 +84,14 @@ WORKS = """
 """A server that uses a CPU for so many seconds to answer ``touch``."""
 
 
-@pytest.mark.parametrize(
-    ("seconds", "is_missed"), [(1.8 * HASTY.reply, False), (60 * HASTY.reply, True)]
-)
+@pytest.mark.parametrize(("times", "is_missed"), [(1.8, False), (60, True)])
 def test_a_target_that_works_on_a_reply_is_waited_for(
-    tmp_path: Path, seconds: float, is_missed: bool
+    tmp_path: Path, times: float, is_missed: bool
 ) -> None:
     def touches(client: Connection) -> None:
         client.send("touch 1").reply("NOT_FOUND")
 
-    command = changed_server(tmp_path, WORKS.format(seconds=seconds))
+    command = changed_server(tmp_path, WORKS.format(seconds=times * HASTY.reply))
     with contextlib.closing(LaunchedTarget(command, "real", limits=HASTY)) as server:
         error = run(touches, {"client": None}, server).error
     assert isinstance(error, Deviation) == is_missed, error
