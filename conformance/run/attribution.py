@@ -28,6 +28,7 @@ from conformance.usual_answers import (
     usual_answer,
 )
 from conformance.verdict import GOES_ON, WRONG_VALUE, Deviation, OutcomeKind, Step, TargetLost
+from reference_server.commands import COMMANDS
 from reference_server.wire import BAD_FORMAT, NOT_FOUND, TIMED_OUT, UNKNOWN_COMMAND
 from reports.grouping import RANDOM
 from reports.results import CauseRecord, Test
@@ -237,7 +238,8 @@ def _attributed(
         owner = next(_broken_suspects(test, blame, broken), "")
     elif not owner:
         owner = _base_of(test, blame.step, broken)
-    owner = _most_basic(owner, broken) if owner in broken else owner
+    if owner in broken and not _is_mute(blame.step):
+        owner = _most_basic(owner, broken)
     if not owner:
         return Attribution(test, {})
     blocked = {slug: owner for slug in test.requirements if slug != owner}
@@ -248,6 +250,12 @@ def _attributed(
             changes["verdict"] = Verdict.NON_STRICT
         test = test.model_copy(update=changes)
     return Attribution(test, blocked)
+
+
+def _is_mute(step: Step) -> bool:
+    """Tell whether a command that never waits got no reply: what it is about is no reason."""
+    grammar = COMMANDS.get(step.command)
+    return step.kind is OutcomeKind.NO_REPLY and grammar is not None and not grammar.waits
 
 
 def _known_reply(test: Test, blame: Blame, broken: set[str]) -> str:

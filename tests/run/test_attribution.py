@@ -269,8 +269,11 @@ def test_a_crash_after_a_client_has_left_is_a_matter_of_that() -> None:
 
 def test_what_the_owner_of_a_step_presupposes_explains_it() -> None:
     base, kicked = "put.delay", "kick-job.kicked"
+    wrong = Step(OutcomeKind.WRONG_REPLY, "kick-job", ("KICKED",), "NOT_FOUND")
     for slug in (kicked, "kick-job.same-tube"):
-        _, own, found = attributed(fails(base), fails(kicked), fails(slug, kicked))
+        _, own, found = attributed(
+            fails(base), fails(kicked, "", wrong), fails(slug, kicked, wrong)
+        )
         assert (own.blocked, found.blocked) == ({kicked: base}, {slug: base})
 
 
@@ -360,6 +363,18 @@ def test_a_deleted_job_that_is_seen_is_not_one_that_is_given() -> None:
     )
     assert shown.blocked == {"protocol.name-case-counts": "delete.entirely"}
     assert other.blocked == {}
+
+
+def test_a_command_that_is_not_answered_presupposes_nothing() -> None:
+    mute = Step(OutcomeKind.NO_REPLY, "peek-ready", ("FOUND",))
+    shown = Step(OutcomeKind.WRONG_REPLY, "peek-ready", ("FOUND",), "NOT_FOUND")
+    for step, broken in ((mute, "peek.ready"), (shown, "put.smaller-priority-first")):
+        *_, found = attributed(
+            fails("put.smaller-priority-first"),
+            fails("peek.ready", "peek.ready", step),
+            fails("reserve.id-unique", "peek.ready", step),
+        )
+        assert found.blocked == {"reserve.id-unique": broken}
 
 
 @pytest.mark.parametrize("command", ["stats-job", "stats-tube"])
