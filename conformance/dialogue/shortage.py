@@ -11,7 +11,7 @@ from conformance.dialogue.exchange import UNDER_TEST, Exchange, Role
 from conformance.dialogue.growth import LONG
 from conformance.target.resources import Resources
 from conformance.target.target import Target
-from conformance.verdict import Deviation, NotTestable, TargetLost
+from conformance.verdict import Deviation, NotTestable, OutcomeKind, TargetLost
 from reference_server.wire import FOUND, Reply
 
 ROOM = 2**25
@@ -22,8 +22,6 @@ LARGE_SIZES = SIZES[:1]
 """The sizes that leave room for small allocations."""
 ERRORS = ("OUT_OF_MEMORY", "INTERNAL_ERROR")
 """The replies to whatever a server has no memory for."""
-
-
 _FILLS = Role("exhaustion.put-out-of-memory")
 """The role of a put that takes the last memory."""
 
@@ -35,6 +33,8 @@ def reply_in_need(client: Connection, exchange: Exchange, *words: str) -> Reply:
     except Deviation as deviation:
         # The text does not say that a connection outlives exhaustion.
         deviation.de_facto |= client.stopped
+        # No timer is near that might explain another word.
+        deviation.conclusive |= deviation.step.kind is OutcomeKind.WRONG_REPLY
         raise
 
 
